@@ -1,0 +1,207 @@
+"""What one request left behind, as stored in ``records.jsonl``: raw times and counts, no derived number.
+
+Everything the reports say is computed from these lines, so that a better formula can be applied to an old run.
+Standard library only: the benchmark pod and the reports import it alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+SCHEMA = 1
+
+Outcome = Literal["ok", "early-eos", "refused", "timeout", "http-error", "stream-error", "cut", "bad-response", "cancelled"]
+"""How a request ended. Only ``ok`` enters a metric; every other outcome is counted and shown.
+
+``ok``: the requested number of tokens arrived (or, without a fixed length, a regular stop).
+``early-eos``: a regular stop before the fixed length. ``refused``: no connection. ``timeout``: a deadline of ours passed.
+``http-error``: status other than 200. ``stream-error``: the server sent an error event.
+``cut``: the connection ended before the stream did. ``bad-response``: not the protocol. ``cancelled``: Ctrl-C.
+"""
+
+TokenSource = Literal["continuous-usage", "final-usage", "requested-length", "none"]
+"""Where token counts come from, best first: cumulative usage on every chunk; usage on the last chunk only;
+the fixed length that was asked for with ``ignore_eos``; nowhere (then no per-token metric exists)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpeculation:
+    """Speculation counters the server reported for one request. Absent (None on the record) where it reports none.
+
+    Attributes:
+        drafts: verification steps that had a draft to check.
+        draft_tokens: tokens proposed.
+        accepted_tokens: proposed tokens that were kept.
+        source: which field of the response they came from.
+    """
+
+    drafts: int | None
+    draft_tokens: int
+    accepted_tokens: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRecord:
+    """One request of one run.
+
+    Attributes:
+        run: run id.
+        lane: ``exact`` or ``llmperf``.
+        variant: variant name from the experiment, e.g. ``baseline``.
+        test_case: test case name; prompts of one test case are meant to behave alike.
+        prompt_class: ``structured``, ``code``, ``extraction``, ``long-form``, ``open`` or ``multilingual``; own sets may name others.
+        prompt: prompt id, unique in its set; variants are paired by (prompt, repeat).
+        repeat: 0-based repetition of the same prompt.
+        block: 0-based alternation block the request ran in.
+        warmup: excluded from every metric.
+        concurrency: requests in flight by design (closed loop).
+        sent_utc: wall time of sending, ISO 8601 with Z.
+        sent: monotonic clock at sending, seconds; only differences within one run mean anything.
+        outcome: see ``Outcome``.
+        error: the server's or the client's words where outcome is not ``ok``.
+        finish_reason: as the server gave it.
+        prompt_tokens: by the server's usage, else None.
+        output_tokens: total completion tokens, else None.
+        token_source: see ``TokenSource``.
+        requested_tokens: fixed output length asked for, or None.
+        chunk_times: seconds from sending to the arrival of each content-bearing chunk, ascending.
+        chunk_tokens: cumulative completion tokens at each of these chunks (same length), or None.
+        closed: seconds from sending until the stream ended, or None.
+        text: the output (content, and reasoning before it if any).
+        temperature: as sent.
+        thinking: Qwen3 thinking mode as sent; None if the request did not say.
+        server: per-request speculation counters, where reported.
+        near_tie: None, or the gap in log-probability between the two best tokens at each position, if asked for.
+    """
+
+    run: str
+    lane: str
+    variant: str
+    test_case: str
+    prompt_class: str
+    prompt: str
+    repeat: int
+    block: int
+    warmup: bool
+    concurrency: int
+    sent_utc: str
+    sent: float
+    outcome: Outcome
+    error: str | None = None
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    output_tokens: int | None = None
+    token_source: TokenSource = "none"
+    requested_tokens: int | None = None
+    chunk_times: tuple[float, ...] = ()
+    chunk_tokens: tuple[int, ...] | None = None
+    closed: float | None = None
+    text: str = ""
+    temperature: float = 0.0
+    thinking: bool | None = None
+    server: ServerSpeculation | None = None
+    near_tie: tuple[float, ...] | None = None
+    schema: int = field(default=SCHEMA)
+
+    def to_json(self) -> str:
+        """One line of ``records.jsonl``, without the newline."""
+        return json.dumps(dataclasses.asdict(self), ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, line: str) -> RequestRecord:
+        """Reads one line back.
+
+        Raises:
+            ValueError: not JSON, another schema, or a field missing or unknown.
+        """
+        raw: Any = json.loads(line)
+        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+            raise ValueError(f"not a record of schema {SCHEMA}")
+        for name in ("chunk_times", "chunk_tokens", "near_tie"):
+            if raw.get(name) is not None:
+                raw[name] = tuple(raw[name])
+        if raw.get("server") is not None:
+            raw["server"] = ServerSpeculation(**raw["server"])
+        try:
+            return cls(**raw)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunManifest:
+    """What a run was, written last: a folder without it is not a finished run.
+
+    Attributes:
+        run: run id, ``YYYYmmddTHHMMSSZ-<6 hex>``.
+        status: ``complete``, ``interrupted`` or ``failed``; only ``complete`` may lead to a verdict.
+        experiment: experiment name.
+        configuration: the resolved experiment as plain data.
+        configuration_hash: hash over ``configuration``, 12 hex digits.
+        started_utc, ended_utc: ISO 8601 with Z.
+        environment: machine, versions, engine, what was emulated: plain data.
+        variants: variant name to {"url", "model", "mode", "draft", "window", "role": "baseline" | "speculative"}.
+        counts: records by variant and outcome: ``{"baseline": {"ok": 24}}``.
+        server_counters: per variant, differences of the server's speculation counters over the run, or None where not reported.
+        records_sha256: of ``records.jsonl``.
+    """
+
+    run: str
+    status: Literal["complete", "interrupted", "failed"]
+    experiment: str
+    configuration: dict[str, Any]
+    configuration_hash: str
+    started_utc: str
+    ended_utc: str
+    environment: dict[str, Any]
+    variants: dict[str, dict[str, Any]]
+    counts: dict[str, dict[str, int]]
+    server_counters: dict[str, dict[str, Any] | None]
+    records_sha256: str
+    schema: int = SCHEMA
+
+    def to_json(self) -> str:
+        """The whole of ``manifest.json``."""
+        return json.dumps(dataclasses.asdict(self), ensure_ascii=False, indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> RunManifest:
+        """Reads ``manifest.json`` back.
+
+        Raises:
+            ValueError: not JSON, another schema, or a field missing or unknown.
+        """
+        raw: Any = json.loads(text)
+        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+            raise ValueError(f"not a manifest of schema {SCHEMA}")
+        try:
+            return cls(**raw)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+
+
+def read_records(path: Path) -> Iterator[RequestRecord]:
+    """All whole records of a file, in order. A last line cut short by an interruption is passed over.
+
+    Raises:
+        ValueError: a line other than the last is not a record; the message names file and line.
+    """
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.endswith("\n"):
+                return
+            try:
+                yield RequestRecord.from_json(line)
+            except ValueError as error:
+                raise ValueError(f"{path}:{number}: {error}") from None
+
+
+def measured(records: Iterable[RequestRecord]) -> Iterator[RequestRecord]:
+    """The records that metrics are made of: finished as asked, and not warm-up."""
+    return (record for record in records if record.outcome == "ok" and not record.warmup)

@@ -1,0 +1,253 @@
+"""The experiment: one typed, frozen configuration that every part of the product is a function of.
+
+``load`` reads a TOML file and reports every mistake in it at once. Nothing here reads the network, the clock,
+the environment or git.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from specdec.errors import BadInputError, Mistake
+
+Mode = Literal["vanilla", "fused", "eagle", "medusa"]
+Lane = Literal["exact", "llmperf"]
+
+_NAME = r"^[a-z][a-z0-9-]*[a-z0-9]$"
+
+
+class Section(BaseModel):
+    """A table of the experiment file. A misspelt key in an hour-long deploy is dear, so unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Cluster(Section):
+    """The Kubernetes cluster."""
+
+    kubernetes_version: Literal["1.34", "1.35", "1.36"] = Field(
+        "1.36", description="Kubernetes minor version; 1.34 is the first with Dynamic Resource Allocation as a stable API"
+    )
+    vpc_cidr: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+\.\d+/\d+$")] = Field("10.42.0.0/16", description="address range of the VPC")
+    public_access_cidrs: tuple[str, ...] = Field(
+        (), description="address ranges that may reach the API endpoint from the internet; none leaves it private"
+    )
+    admin_principal_arns: tuple[str, ...] = Field(
+        (), description="IAM principals that become cluster administrators; without one, only the deployment itself gets in"
+    )
+    log_retention_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365] = Field(
+        30, description="days that control-plane, container and flow logs are kept"
+    )
+
+
+class Capacity(Section):
+    """The accelerator nodes."""
+
+    instance_type: str = Field("trn2.48xlarge", description="EC2 instance type of the accelerator nodes")
+    purchase: Literal["on-demand", "reservation", "capacity-block"] = Field(
+        "on-demand", description="how the capacity is bought; the last two need placement.<region>.reservation_id"
+    )
+    desired_nodes: int = Field(1, ge=0, description="accelerator nodes to start with; 0 deploys everything else")
+    max_nodes: int = Field(1, ge=1, description="upper limit of the node group")
+    root_volume_gib: int = Field(500, ge=100, le=16384, description="root volume in GiB; Neuron images are tens of GiB each")
+    efa: bool = Field(False, description="attach EFA interfaces; an experiment on one node needs none")
+    system_instance_type: str = Field("m7i.2xlarge", description="EC2 instance type of the node for system pods and the benchmark")
+    allow_unlisted_region: bool = Field(False, description="deploy to a region that the catalogue does not know to offer the instance type")
+
+
+class Placement(Section):
+    """Where in one region the accelerator nodes are."""
+
+    zone: str = Field(description="availability zone of the accelerator node group")
+    reservation_id: str | None = Field(None, pattern=r"^cr-[0-9a-f]+$", description="capacity reservation or Capacity Block to launch into")
+
+
+class Serving(Section):
+    """What both services have in common."""
+
+    stack: str = Field("vllm-0.9.1-sdk-2.26.1", description="serving stack: a name from `specdec stacks`")
+    target: str = Field("Qwen/Qwen3-32B", description="target model")
+    tensor_parallel_degree: int = Field(32, ge=1, description="logical cores one service spans")
+    logical_core_size: Literal[1, 2] = Field(2, description="physical NeuronCores per logical core (LNC)")
+    devices: int = Field(8, ge=1, description="neighbouring Neuron devices per service")
+    max_model_len: int = Field(1024, ge=128, description="longest prompt plus output, tokens; compiled into the graph")
+    max_num_seqs: int = Field(4, ge=1, description="sequences decoded together; compiled into the graph")
+
+
+class Variant(Section):
+    """One service. What it leaves out it has from ``serving``; a variant without a draft is a baseline."""
+
+    name: str = Field(pattern=_NAME, max_length=32, description="name in reports, metrics and records")
+    service: str = Field(pattern=_NAME, max_length=40, description="Kubernetes name of its Deployment and Service")
+    mode: Mode | None = Field(None, description="speculation mode; leave out for standard decoding")
+    draft: str | None = Field(None, description="draft model")
+    window: int | None = Field(None, ge=1, le=32, description="num_speculative_tokens: tokens the draft proposes per step")
+    tensor_parallel_degree: int | None = Field(None, ge=1, description="instead of serving.tensor_parallel_degree")
+    devices: int | None = Field(None, ge=1, description="instead of serving.devices")
+    max_num_seqs: int | None = Field(None, ge=1, description="instead of serving.max_num_seqs")
+
+    @property
+    def speculative(self) -> bool:
+        """Whether this variant has a draft."""
+        return self.mode is not None
+
+
+class Benchmark(Section):
+    """What is asked of the services."""
+
+    lanes: tuple[Lane, ...] = Field(("exact",), min_length=1, description="which clients measure")
+    prompts: str = Field("classes", description="a shipped prompt set (`classes`, `published`) or the path of a JSONL or text file")
+    output_tokens: int = Field(600, ge=2, description="tokens every request generates, end-of-sequence ignored")
+    concurrency: int = Field(4, ge=1, description="requests in flight")
+    repeats: int = Field(2, ge=1, description="times each prompt is sent to each variant")
+    temperature: float = Field(0.0, ge=0.0, le=2.0, description="0 decodes greedily; parity can be judged only then")
+    thinking: bool = Field(False, description="Qwen3 thinking mode, set in every request")
+
+
+class Store(Section):
+    """The bucket that holds models, artifacts and runs."""
+
+    on_destroy: Literal["retain", "empty"] = Field("retain", description="keep the bucket when the stack goes, or empty and delete it")
+    runs_kept_days: int = Field(365, ge=1, description="days after which run results expire")
+
+
+class Guards(Section):
+    """Limits on what a forgotten experiment can cost."""
+
+    monthly_budget_usd: float | None = Field(None, gt=0, description="budget whose notifications go to budget_email")
+    budget_email: str | None = Field(None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="who hears of the budget")
+    scale_down_at: str | None = Field(
+        None,
+        pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}$",
+        description="UTC time at which the accelerator nodes are set to 0",
+    )
+    scale_down_every_hours: int | None = Field(
+        None, ge=1, le=168, description="set the accelerator nodes to 0 every so many hours, counted from the deployment"
+    )
+
+
+class Cost(Section):
+    """Prices that turn times into money."""
+
+    node_usd_per_hour: float | None = Field(None, gt=0, description="price of one accelerator node; else the catalogue's")
+
+
+class Experiment(Section):
+    """The whole experiment."""
+
+    name: str = Field(pattern=_NAME, max_length=24, description="prefix of every name in the account; a stack is `<name>-<region>`")
+    owner: str = Field("unknown", min_length=1, description="value of the owner tag")
+    regions: tuple[str, ...] = Field(min_length=1, description="one stack each")
+    cluster: Cluster = Cluster()
+    capacity: Capacity = Capacity()
+    placement: dict[str, Placement] = Field(default_factory=dict, description="per region")
+    serving: Serving = Serving()
+    variants: tuple[Variant, ...] = Field(min_length=1, description="the services to compare; the first without a draft is the baseline")
+    benchmark: Benchmark = Benchmark()
+    store: Store = Store()
+    guards: Guards = Guards()
+    cost: Cost = Cost()
+
+    @property
+    def baseline(self) -> Variant:
+        """The variant that the others are measured against: the first without a draft."""
+        return next(variant for variant in self.variants if not variant.speculative)
+
+    def stack_name(self, region: str) -> str:
+        """CloudFormation stack, cluster and dashboard name in one region."""
+        return f"{self.name}-{region}"
+
+    def resolved(self) -> dict[str, Any]:
+        """All fields, defaults filled in, as plain data."""
+        return self.model_dump(mode="json")
+
+    def configuration_hash(self) -> str:
+        """12 hex digits over ``resolved()``: same hash, same experiment."""
+        canonical = json.dumps(self.resolved(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def load(path: Path) -> Experiment:
+    """Reads an experiment file.
+
+    Raises:
+        BadInputError: the file is absent, not TOML, or wrong; every mistake is in the message.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInputError(str(path), [Mistake("file", str(path), str(error), "Name a readable experiment file")]) from None
+    return parse(text, source=str(path))
+
+
+def parse(text: str, *, source: str = "experiment") -> Experiment:
+    """Reads an experiment from TOML text.
+
+    Raises:
+        BadInputError: not TOML, or wrong; every mistake is in the message.
+    """
+    # The cross-checks import the catalogue, which is of no use to code that only needs the types above.
+    from specdec.experiment_checks import cross_checks
+
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInputError(source, [Mistake("file", source, f"not TOML: {error}", "Correct the line named")]) from None
+    mistakes: list[Mistake] = []
+    parts: dict[str, Any] = {}
+    for name, info in Experiment.model_fields.items():
+        if name not in raw:
+            if info.is_required():
+                mistakes.append(Mistake(name, None, "is missing", f"Add it: {info.description or name}"))
+            else:
+                parts[name] = info.get_default(call_default_factory=True)
+            continue
+        try:
+            annotated: Any = Annotated[info.annotation, info]
+            parts[name] = TypeAdapter(annotated).validate_json(json.dumps(raw[name], default=str), strict=True)
+        except ValidationError as error:
+            mistakes.extend(_mistakes(name, error))
+    for name in raw.keys() - Experiment.model_fields.keys():
+        mistakes.append(_unknown(name, raw[name], list(Experiment.model_fields)))
+    mistakes.extend(cross_checks(parts))
+    if mistakes:
+        raise BadInputError(source, mistakes)
+    return Experiment(**parts)
+
+
+def _unknown(field: str, value: object, known: list[str]) -> Mistake:
+    close = difflib.get_close_matches(field.rsplit(".", 1)[-1], known, n=1)
+    remedy = f"Did you mean {close[0]!r}?" if close else f"Remove it; known here: {', '.join(sorted(known))}"
+    return Mistake(field, value, "is not a field of the experiment", remedy)
+
+
+def _mistakes(name: str, error: ValidationError) -> list[Mistake]:
+    found: list[Mistake] = []
+    for item in error.errors():
+        field = name + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"])
+        context = item.get("ctx", {})
+        match item["type"]:
+            case "extra_forbidden":
+                found.append(_unknown(field, item["input"], _known_fields(name, item["loc"])))
+            case "missing":
+                found.append(Mistake(field, None, "is missing", "Add it"))
+            case "literal_error":
+                found.append(Mistake(field, item["input"], "is not one of the choices", f"Use {context['expected']}"))
+            case _:
+                found.append(Mistake(field, item["input"], item["msg"][0].lower() + item["msg"][1:], "Correct the value"))
+    return found
+
+
+def _known_fields(name: str, location: tuple[int | str, ...]) -> list[str]:
+    annotation: Any = Experiment.model_fields[name].annotation
+    for candidate in (annotation, *get_args(annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, Section):
+            return list(candidate.model_fields)
+    return []

@@ -1,0 +1,218 @@
+"""Cross-checks of an experiment: pairs of fields that cannot go together, and what each would cost if missed.
+
+Each check names the sections it reads and runs when those are valid by themselves, so that one run reports all mistakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from specdec.catalog.chips import INSTANCES
+from specdec.catalog.models import MODELS
+from specdec.catalog.regions import OFFERS
+from specdec.errors import Mistake
+
+if TYPE_CHECKING:
+    from specdec.experiment import Capacity, Placement, Serving, Variant
+
+Check = Callable[..., Iterator[Mistake]]
+_CHECKS: list[tuple[tuple[str, ...], Check]] = []
+
+
+def _reads(*sections: str) -> Callable[[Check], Check]:
+    def register(check: Check) -> Check:
+        _CHECKS.append((sections, check))
+        return check
+
+    return register
+
+
+def cross_checks(parts: dict[str, Any]) -> list[Mistake]:
+    """Every mistake that the valid sections in ``parts`` make together."""
+    return [
+        mistake
+        for sections, check in _CHECKS
+        if all(section in parts for section in sections)
+        for mistake in check(*(parts[section] for section in sections))
+    ]
+
+
+@_reads("variants")
+def _one_baseline(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+    if all(variant.speculative for variant in variants):
+        yield Mistake(
+            "variants", [v.name for v in variants], "no variant decodes without a draft", "Add one without mode, draft and window"
+        )
+    for field in ("name", "service"):
+        values = [getattr(variant, field) for variant in variants]
+        for value in sorted({value for value in values if values.count(value) > 1}):
+            yield Mistake(f"variants.{field}", value, "is used twice", "Give each variant its own")
+
+
+@_reads("variants")
+def _speculation_is_whole(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+    for index, variant in enumerate(variants):
+        given = {"mode": variant.mode, "draft": variant.draft, "window": variant.window}
+        missing = [field for field, value in given.items() if value is None]
+        if 0 < len(missing) < 3:
+            for field in missing:
+                if variant.mode == "medusa" and field == "draft":
+                    continue
+                yield Mistake(
+                    f"variants[{index}].{field}",
+                    None,
+                    "is missing beside the other speculation fields",
+                    "Set mode, draft and window, or none",
+                )
+
+
+@_reads("serving", "variants")
+def _tokenizers_match(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+    target = MODELS.get(serving.target)
+    if target is None:
+        yield Mistake("serving.target", serving.target, "is not in the model catalogue", f"Use one of {', '.join(MODELS)}")
+        return
+    for index, variant in enumerate(variants):
+        if variant.draft is None:
+            continue
+        draft = MODELS.get(variant.draft)
+        field = f"variants[{index}].draft"
+        if draft is None:
+            yield Mistake(field, variant.draft, "is not in the model catalogue", f"Use one of {', '.join(MODELS)}")
+            continue
+        alike = [m.id for m in MODELS.values() if m.tokenizer == target.tokenizer and m.parameters < target.parameters]
+        if (draft.tokenizer, draft.vocabulary) != (target.tokenizer, target.vocabulary):
+            yield Mistake(
+                field,
+                variant.draft,
+                f"has tokenizer {draft.tokenizer} with {draft.vocabulary} entries, the target {target.id} has {target.tokenizer} "
+                f"with {target.vocabulary}; verification compares token ids",
+                f"Use a draft with the target's tokenizer: {', '.join(alike)}",
+            )
+        elif draft.parameters >= target.parameters:
+            yield Mistake(field, variant.draft, "is not smaller than the target", f"Use one of {', '.join(alike)}")
+
+
+@_reads("serving", "capacity", "variants")
+def _parallelism_fits(serving: Serving, capacity: Capacity, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+    instance = INSTANCES.get(capacity.instance_type)
+    if instance is None:
+        yield Mistake(
+            "capacity.instance_type", capacity.instance_type, "is not in the instance catalogue", f"Use one of {', '.join(INSTANCES)}"
+        )
+        return
+    target = MODELS.get(serving.target)
+    for field, degree, devices, sequences, draft in _degrees(serving, variants):
+        if target and (target.attention_heads % degree or (degree % target.kv_heads and target.kv_heads % degree)):
+            fitting = [d for d in (1, 2, 4, 8, 16, 32, 64) if target.attention_heads % d == 0]
+            yield Mistake(
+                f"{field}tensor_parallel_degree",
+                degree,
+                f"does not divide the {target.attention_heads} attention heads of {target.id} over its {target.kv_heads} KV heads",
+                f"Use one of {', '.join(map(str, fitting))}",
+            )
+        cores = instance.logical_cores(devices, serving.logical_core_size)
+        if degree > cores:
+            yield Mistake(
+                f"{field}tensor_parallel_degree",
+                degree,
+                f"is more than the {cores} logical cores of {devices} devices at logical_core_size {serving.logical_core_size}",
+                f"Use at most {cores}, or more devices",
+            )
+        if devices not in instance.claim_sizes:
+            yield Mistake(
+                f"{field}devices",
+                devices,
+                f"is not a set of neighbouring devices on {instance.type}",
+                f"Use one of {', '.join(map(str, instance.claim_sizes))}",
+            )
+        models = [model for model in (target, MODELS.get(draft or "")) if model]
+        copies = max(1, degree // target.kv_heads) if target else 1
+        need = sum(m.weight_bytes() + m.kv_bytes_per_token() * copies * serving.max_model_len * sequences for m in models)
+        have = devices * instance.hbm_bytes_per_device
+        if need > have:
+            yield Mistake(
+                f"{field}devices",
+                devices,
+                f"has {have / 2**30:.0f} GiB of HBM, weights and KV cache need {need / 2**30:.0f} GiB",
+                "Use more devices, or a smaller max_model_len or max_num_seqs",
+            )
+
+
+def _degrees(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[tuple[str, int, int, int, str | None]]:
+    seen: set[tuple[int, int, int, str | None]] = set()
+    for index, variant in enumerate(variants):
+        own = variant.tensor_parallel_degree is not None or variant.devices is not None or variant.max_num_seqs is not None
+        values = (
+            variant.tensor_parallel_degree or serving.tensor_parallel_degree,
+            variant.devices or serving.devices,
+            variant.max_num_seqs or serving.max_num_seqs,
+            variant.draft,
+        )
+        if not own and any(values[:3] == other[:3] for other in seen):
+            continue
+        seen.add(values)
+        yield (f"variants[{index}]." if own else "serving.", *values)
+
+
+@_reads("serving", "variants")
+def _lengths_fit(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+    target = MODELS.get(serving.target)
+    if target and serving.max_model_len > target.max_positions:
+        yield Mistake(
+            "serving.max_model_len", serving.max_model_len, f"is more than the {target.max_positions} positions of {target.id}", "Lower it"
+        )
+    for index, variant in enumerate(variants):
+        if variant.window is not None and variant.window < 2 and variant.mode == "fused":
+            yield Mistake(
+                f"variants[{index}].window", variant.window, "emits one token per step in fused mode: a draft for nothing", "Use 2 or more"
+            )
+
+
+@_reads("regions", "capacity", "placement")
+def _placement(regions: tuple[str, ...], capacity: Capacity, placement: dict[str, Placement]) -> Iterator[Mistake]:
+    offers = {offer.region: offer for offer in OFFERS.get(capacity.instance_type, ())}
+    for region in sorted({r for r in regions if regions.count(r) > 1}):
+        yield Mistake("regions", region, "is named twice", "Name each region once")
+    for region in dict.fromkeys(regions):
+        if region not in offers and not capacity.allow_unlisted_region:
+            yield Mistake(
+                "regions",
+                region,
+                f"is not known to offer {capacity.instance_type}",
+                f"Use one of {', '.join(offers)}, or set capacity.allow_unlisted_region = true",
+            )
+        place = placement.get(region)
+        if place is None:
+            yield Mistake(f"placement.{region}", None, "is missing", f'Add [placement.{region}] with zone = "..."')
+            continue
+        if not place.zone.startswith(region) or len(place.zone) != len(region) + 1:
+            zones = offers[region].zones if region in offers else (f"{region}a",)
+            yield Mistake(f"placement.{region}.zone", place.zone, f"is not a zone of {region}", f"Use one of {', '.join(zones)}")
+        if capacity.purchase != "on-demand" and place.reservation_id is None:
+            yield Mistake(
+                f"placement.{region}.reservation_id",
+                None,
+                f"is missing, and capacity.purchase is {capacity.purchase!r}",
+                "Set the id of the reservation or Capacity Block (cr-...)",
+            )
+        if capacity.purchase == "on-demand" and place.reservation_id is not None:
+            yield Mistake(
+                f"placement.{region}.reservation_id",
+                place.reservation_id,
+                "would not be used, since capacity.purchase is 'on-demand'",
+                'Set capacity.purchase to "reservation" or "capacity-block", or remove it',
+            )
+    for region in sorted(placement.keys() - set(regions)):
+        yield Mistake(
+            f"placement.{region}", placement[region].zone, "is for a region that regions does not name", "Add the region or remove it"
+        )
+
+
+@_reads("capacity")
+def _node_counts(capacity: Capacity) -> Iterator[Mistake]:
+    if capacity.desired_nodes > capacity.max_nodes:
+        yield Mistake(
+            "capacity.desired_nodes", capacity.desired_nodes, f"is more than capacity.max_nodes ({capacity.max_nodes})", "Raise max_nodes"
+        )
