@@ -1,0 +1,1 @@
+"""Kubernetes objects of the experiment, one module per idea."""

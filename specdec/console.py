@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
@@ -41,7 +41,7 @@ class Progress:
 
 
 @contextmanager
-def progress(title: str) -> Iterator[Progress]:
+def progress(title: str) -> Generator[Progress]:
     """A step of a command. Says how it ended even when it fails."""
     step = Progress(title)
     try:

@@ -33,52 +33,58 @@ class Cluster(Section):
     """The Kubernetes cluster."""
 
     kubernetes_version: Literal["1.34", "1.35", "1.36"] = Field(
-        "1.36", description="Kubernetes minor version; 1.34 is the first with Dynamic Resource Allocation as a stable API"
+        default="1.36", description="Kubernetes minor version; 1.34 is the first with Dynamic Resource Allocation as a stable API"
     )
-    vpc_cidr: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+\.\d+/\d+$")] = Field("10.42.0.0/16", description="address range of the VPC")
+    vpc_cidr: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+\.\d+/\d+$")] = Field(
+        default="10.42.0.0/16", description="address range of the VPC"
+    )
     public_access_cidrs: tuple[str, ...] = Field(
-        (), description="address ranges that may reach the API endpoint from the internet; none leaves it private"
+        default=(), description="address ranges that may reach the API endpoint from the internet; none leaves it private"
     )
     admin_principal_arns: tuple[str, ...] = Field(
-        (), description="IAM principals that become cluster administrators; without one, only the deployment itself gets in"
+        default=(), description="IAM principals that become cluster administrators; without one, only the deployment itself gets in"
     )
     log_retention_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365] = Field(
-        30, description="days that control-plane, container and flow logs are kept"
+        default=30, description="days that control-plane, container and flow logs are kept"
     )
 
 
 class Capacity(Section):
     """The accelerator nodes."""
 
-    instance_type: str = Field("trn2.48xlarge", description="EC2 instance type of the accelerator nodes")
+    instance_type: str = Field(default="trn2.48xlarge", description="EC2 instance type of the accelerator nodes")
     purchase: Literal["on-demand", "reservation", "capacity-block"] = Field(
-        "on-demand", description="how the capacity is bought; the last two need placement.<region>.reservation_id"
+        default="on-demand", description="how the capacity is bought; the last two need placement.<region>.reservation_id"
     )
-    desired_nodes: int = Field(1, ge=0, description="accelerator nodes to start with; 0 deploys everything else")
-    max_nodes: int = Field(1, ge=1, description="upper limit of the node group")
-    root_volume_gib: int = Field(500, ge=100, le=16384, description="root volume in GiB; Neuron images are tens of GiB each")
-    efa: bool = Field(False, description="attach EFA interfaces; an experiment on one node needs none")
-    system_instance_type: str = Field("m7i.2xlarge", description="EC2 instance type of the node for system pods and the benchmark")
-    allow_unlisted_region: bool = Field(False, description="deploy to a region that the catalogue does not know to offer the instance type")
+    desired_nodes: int = Field(default=1, ge=0, description="accelerator nodes to start with; 0 deploys everything else")
+    max_nodes: int = Field(default=1, ge=1, description="upper limit of the node group")
+    root_volume_gib: int = Field(default=500, ge=100, le=16384, description="root volume in GiB; Neuron images are tens of GiB each")
+    efa: bool = Field(default=False, description="attach EFA interfaces; an experiment on one node needs none")
+    system_instance_type: str = Field(default="m7i.2xlarge", description="EC2 instance type of the node for system pods and the benchmark")
+    allow_unlisted_region: bool = Field(
+        default=False, description="deploy to a region that the catalogue does not know to offer the instance type"
+    )
 
 
 class Placement(Section):
     """Where in one region the accelerator nodes are."""
 
     zone: str = Field(description="availability zone of the accelerator node group")
-    reservation_id: str | None = Field(None, pattern=r"^cr-[0-9a-f]+$", description="capacity reservation or Capacity Block to launch into")
+    reservation_id: str | None = Field(
+        default=None, pattern=r"^cr-[0-9a-f]+$", description="capacity reservation or Capacity Block to launch into"
+    )
 
 
 class Serving(Section):
     """What both services have in common."""
 
-    stack: str = Field("vllm-0.9.1-sdk-2.26.1", description="serving stack: a name from `specdec stacks`")
-    target: str = Field("Qwen/Qwen3-32B", description="target model")
-    tensor_parallel_degree: int = Field(32, ge=1, description="logical cores one service spans")
-    logical_core_size: Literal[1, 2] = Field(2, description="physical NeuronCores per logical core (LNC)")
-    devices: int = Field(8, ge=1, description="neighbouring Neuron devices per service")
-    max_model_len: int = Field(1024, ge=128, description="longest prompt plus output, tokens; compiled into the graph")
-    max_num_seqs: int = Field(4, ge=1, description="sequences decoded together; compiled into the graph")
+    stack: str = Field(default="vllm-0.9.1-sdk-2.26.1", description="serving stack: a name from `specdec stacks`")
+    target: str = Field(default="Qwen/Qwen3-32B", description="target model")
+    tensor_parallel_degree: int = Field(default=32, ge=1, description="logical cores one service spans")
+    logical_core_size: Literal[1, 2] = Field(default=2, description="physical NeuronCores per logical core (LNC)")
+    devices: int = Field(default=8, ge=1, description="neighbouring Neuron devices per service")
+    max_model_len: int = Field(default=1024, ge=128, description="longest prompt plus output, tokens; compiled into the graph")
+    max_num_seqs: int = Field(default=4, ge=1, description="sequences decoded together; compiled into the graph")
 
 
 class Variant(Section):
@@ -86,12 +92,12 @@ class Variant(Section):
 
     name: str = Field(pattern=_NAME, max_length=32, description="name in reports, metrics and records")
     service: str = Field(pattern=_NAME, max_length=40, description="Kubernetes name of its Deployment and Service")
-    mode: Mode | None = Field(None, description="speculation mode; leave out for standard decoding")
-    draft: str | None = Field(None, description="draft model")
-    window: int | None = Field(None, ge=1, le=32, description="num_speculative_tokens: tokens the draft proposes per step")
-    tensor_parallel_degree: int | None = Field(None, ge=1, description="instead of serving.tensor_parallel_degree")
-    devices: int | None = Field(None, ge=1, description="instead of serving.devices")
-    max_num_seqs: int | None = Field(None, ge=1, description="instead of serving.max_num_seqs")
+    mode: Mode | None = Field(default=None, description="speculation mode; leave out for standard decoding")
+    draft: str | None = Field(default=None, description="draft model")
+    window: int | None = Field(default=None, ge=1, le=32, description="num_speculative_tokens: tokens the draft proposes per step")
+    tensor_parallel_degree: int | None = Field(default=None, ge=1, description="instead of serving.tensor_parallel_degree")
+    devices: int | None = Field(default=None, ge=1, description="instead of serving.devices")
+    max_num_seqs: int | None = Field(default=None, ge=1, description="instead of serving.max_num_seqs")
 
     @property
     def speculative(self) -> bool:
@@ -102,48 +108,50 @@ class Variant(Section):
 class Benchmark(Section):
     """What is asked of the services."""
 
-    lanes: tuple[Lane, ...] = Field(("exact",), min_length=1, description="which clients measure")
-    prompts: str = Field("classes", description="a shipped prompt set (`classes`, `published`) or the path of a JSONL or text file")
-    output_tokens: int = Field(600, ge=2, description="tokens every request generates, end-of-sequence ignored")
-    concurrency: int = Field(4, ge=1, description="requests in flight")
-    repeats: int = Field(2, ge=1, description="times each prompt is sent to each variant")
-    temperature: float = Field(0.0, ge=0.0, le=2.0, description="0 decodes greedily; parity can be judged only then")
-    thinking: bool = Field(False, description="Qwen3 thinking mode, set in every request")
+    lanes: tuple[Lane, ...] = Field(default=("exact",), min_length=1, description="which clients measure")
+    prompts: str = Field(default="classes", description="a shipped prompt set (`classes`, `published`) or the path of a JSONL or text file")
+    output_tokens: int = Field(default=600, ge=2, description="tokens every request generates, end-of-sequence ignored")
+    concurrency: int = Field(default=4, ge=1, description="requests in flight")
+    repeats: int = Field(default=2, ge=1, description="times each prompt is sent to each variant")
+    temperature: float = Field(default=0.0, ge=0.0, le=2.0, description="0 decodes greedily; parity can be judged only then")
+    thinking: bool = Field(default=False, description="Qwen3 thinking mode, set in every request")
 
 
 class Store(Section):
     """The bucket that holds models, artifacts and runs."""
 
-    on_destroy: Literal["retain", "empty"] = Field("retain", description="keep the bucket when the stack goes, or empty and delete it")
-    runs_kept_days: int = Field(365, ge=1, description="days after which run results expire")
+    on_destroy: Literal["retain", "empty"] = Field(
+        default="retain", description="keep the bucket when the stack goes, or empty and delete it"
+    )
+    runs_kept_days: int = Field(default=365, ge=1, description="days after which run results expire")
 
 
 class Guards(Section):
     """Limits on what a forgotten experiment can cost."""
 
-    monthly_budget_usd: float | None = Field(None, gt=0, description="budget whose notifications go to budget_email")
-    budget_email: str | None = Field(None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="who hears of the budget")
+    monthly_budget_usd: float | None = Field(default=None, gt=0, description="budget whose notifications go to budget_email")
+    budget_email: str | None = Field(default=None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="who hears of the budget")
     scale_down_at: str | None = Field(
-        None,
+        default=None,
         pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}$",
         description="UTC time at which the accelerator nodes are set to 0",
     )
     scale_down_every_hours: int | None = Field(
-        None, ge=1, le=168, description="set the accelerator nodes to 0 every so many hours, counted from the deployment"
+        default=None, ge=1, le=168, description="set the accelerator nodes to 0 every so many hours, counted from the deployment"
     )
 
 
 class Cost(Section):
     """Prices that turn times into money."""
 
-    node_usd_per_hour: float | None = Field(None, gt=0, description="price of one accelerator node; else the catalogue's")
+    node_usd_per_hour: float | None = Field(default=None, gt=0, description="price of one accelerator node; else the catalogue's")
 
 
 class Experiment(Section):
     """The whole experiment."""
 
     name: str = Field(pattern=_NAME, max_length=24, description="prefix of every name in the account; a stack is `<name>-<region>`")
-    owner: str = Field("unknown", min_length=1, description="value of the owner tag")
+    owner: str = Field(default="unknown", min_length=1, description="value of the owner tag")
     regions: tuple[str, ...] = Field(min_length=1, description="one stack each")
     cluster: Cluster = Cluster()
     capacity: Capacity = Capacity()
@@ -214,8 +222,9 @@ def parse(text: str, *, source: str = "experiment") -> Experiment:
             parts[name] = TypeAdapter(annotated).validate_json(json.dumps(raw[name], default=str), strict=True)
         except ValidationError as error:
             mistakes.extend(_mistakes(name, error))
-    for name in raw.keys() - Experiment.model_fields.keys():
-        mistakes.append(_unknown(name, raw[name], list(Experiment.model_fields)))
+    mistakes.extend(
+        _unknown(name, value, list(Experiment.model_fields)) for name, value in raw.items() if name not in Experiment.model_fields
+    )
     mistakes.extend(cross_checks(parts))
     if mistakes:
         raise BadInputError(source, mistakes)
@@ -235,7 +244,7 @@ def _mistakes(name: str, error: ValidationError) -> list[Mistake]:
         context = item.get("ctx", {})
         match item["type"]:
             case "extra_forbidden":
-                found.append(_unknown(field, item["input"], _known_fields(name, item["loc"])))
+                found.append(_unknown(field, item["input"], _known_fields(name)))
             case "missing":
                 found.append(Mistake(field, None, "is missing", "Add it"))
             case "literal_error":
@@ -245,7 +254,7 @@ def _mistakes(name: str, error: ValidationError) -> list[Mistake]:
     return found
 
 
-def _known_fields(name: str, location: tuple[int | str, ...]) -> list[str]:
+def _known_fields(name: str) -> list[str]:
     annotation: Any = Experiment.model_fields[name].annotation
     for candidate in (annotation, *get_args(annotation)):
         if isinstance(candidate, type) and issubclass(candidate, Section):

@@ -1,0 +1,1 @@
+"""Composes constructs and charts into one CloudFormation stack per region."""

@@ -1,0 +1,1 @@
+"""From records to a verdict: parity, significance, acceptance, window and money."""

@@ -1,0 +1,1 @@
+"""Prompts, load, the streaming client and the records they leave."""

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 SCHEMA = 1
 
@@ -120,9 +120,7 @@ class RequestRecord:
         Raises:
             ValueError: not JSON, another schema, or a field missing or unknown.
         """
-        raw: Any = json.loads(line)
-        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
-            raise ValueError(f"not a record of schema {SCHEMA}")
+        raw = _of_this_schema(line, "record")
         for name in ("chunk_times", "chunk_tokens", "near_tie"):
             if raw.get(name) is not None:
                 raw[name] = tuple(raw[name])
@@ -177,13 +175,18 @@ class RunManifest:
         Raises:
             ValueError: not JSON, another schema, or a field missing or unknown.
         """
-        raw: Any = json.loads(text)
-        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
-            raise ValueError(f"not a manifest of schema {SCHEMA}")
+        raw = _of_this_schema(text, "manifest")
         try:
             return cls(**raw)
         except TypeError as error:
             raise ValueError(str(error)) from None
+
+
+def _of_this_schema(text: str, what: str) -> dict[str, Any]:
+    raw: Any = json.loads(text)
+    if not isinstance(raw, dict) or cast("dict[str, Any]", raw).get("schema") != SCHEMA:
+        raise ValueError(f"not a {what} of schema {SCHEMA}")
+    return cast("dict[str, Any]", raw)
 
 
 def read_records(path: Path) -> Iterator[RequestRecord]:

@@ -1,0 +1,1 @@
+"""Dated facts about models, instances, regions, serving stacks and prices."""

@@ -1,0 +1,1 @@
+"""The metrics of the exact lane, one module each."""

@@ -1,0 +1,1 @@
+"""Sends records to CloudWatch and S3, and reads them back."""

@@ -1,0 +1,1 @@
+"""Views over a verdict: terminal, Markdown and HTML."""
