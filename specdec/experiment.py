@@ -11,7 +11,7 @@ import hashlib
 import json
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -217,18 +217,51 @@ def parse(text: str, *, source: str = "experiment") -> Experiment:
             else:
                 parts[name] = info.get_default(call_default_factory=True)
             continue
-        try:
-            annotated: Any = Annotated[info.annotation, info]
-            parts[name] = TypeAdapter(annotated).validate_json(json.dumps(raw[name], default=str), strict=True)
-        except ValidationError as error:
-            mistakes.extend(_mistakes(name, error))
+        found, part = _section(name, raw[name])
+        mistakes.extend(found)
+        if part is not None:
+            parts[name] = part
     mistakes.extend(
         _unknown(name, value, list(Experiment.model_fields)) for name, value in raw.items() if name not in Experiment.model_fields
     )
-    mistakes.extend(cross_checks(parts))
+    wrong = {mistake.field for mistake in mistakes}
+    mistakes.extend(mistake for mistake in cross_checks(parts) if mistake.field not in wrong)
     if mistakes:
         raise BadInputError(source, mistakes)
     return Experiment(**parts)
+
+
+def _section(name: str, value: Any) -> tuple[list[Mistake], Any]:
+    """The mistakes in one section, and the section; with the wrong fields left at their defaults where that is possible.
+
+    What is right in a section with a mistake still takes part in the cross-checks, so that one run reports all mistakes.
+    """
+    info = Experiment.model_fields[name]
+    annotated: Any = Annotated[info.annotation, info]
+    adapter: TypeAdapter[Any] = TypeAdapter(annotated)
+    plain = json.loads(json.dumps(value, default=str))
+    try:
+        return [], adapter.validate_json(json.dumps(plain), strict=True)
+    except ValidationError as error:
+        mistakes = _mistakes(name, error)
+        for item in error.errors():
+            _drop(plain, item["loc"])
+    try:
+        return mistakes, adapter.validate_json(json.dumps(plain), strict=True)
+    except ValidationError:
+        return mistakes, None
+
+
+def _drop(tree: Any, location: tuple[int | str, ...]) -> None:
+    for part in location[:-1]:
+        if isinstance(tree, list) and isinstance(part, int) and part < len(cast("list[Any]", tree)):
+            tree = cast("list[Any]", tree)[part]
+        elif isinstance(tree, dict):
+            tree = cast("dict[str, Any]", tree).get(str(part))
+        else:
+            return
+    if location and isinstance(tree, dict):
+        cast("dict[str, Any]", tree).pop(str(location[-1]), None)
 
 
 def _unknown(field: str, value: object, known: list[str]) -> Mistake:

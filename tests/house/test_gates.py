@@ -1,0 +1,17 @@
+"""The gates that read the whole tree, as tests, so that one command passes them all."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+@pytest.mark.parametrize("command", ["ruff check .", "ruff format --check .", "basedpyright"])
+def test_gate(command: str) -> None:
+    tool, *arguments = command.split()
+    found = subprocess.run([BIN / tool, *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
