@@ -1,0 +1,351 @@
+"""The verdict on one run: every number a report shows, as plain frozen values.
+
+Times are seconds, money is US dollars. A ratio is baseline over speculative, so above 1 the speculative variant is faster.
+None stands for "cannot be told from this run", never for zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from specdec.analysis.advice import DraftRow as DraftRow
+from specdec.analysis.advice import WindowAdvice as WindowAdvice
+from specdec.analysis.advice import WindowPoint as WindowPoint
+
+if TYPE_CHECKING:
+    from specdec.analysis.window import Convention
+    from specdec.benchmark.records import RequestRecord, RunManifest
+    from specdec.catalog.prices import NodePrice
+
+Decision = Literal["helps", "hurts", "no difference", "undecided"]
+"""``helps``, ``hurts``: the interval of the ratio is wholly above or below 1. ``no difference``: it holds 1 and lies inside
+the margin that matters. ``undecided``: it holds 1 and a difference that matters is not excluded, or there is no interval.
+The last two both mean "no significant difference"."""
+
+ParityState = Literal["equal", "nondeterminism", "differs", "not judged"]
+"""``equal``: every pair has the same text. ``nondeterminism``: pairs differ, but the baseline differs from itself at least as
+often, or every first difference is a near-tie. ``differs``: pairs differ and nothing explains it; the speed row is marked and
+does not count. ``not judged``: temperature above 0, or no pairs."""
+
+StepSource = Literal["server-per-request", "client-chunks", "client-bursts"]
+"""Where tokens per step come from: the server's accepted-token count of each request; one stream chunk per step; chunks
+that arrive closer together than half a baseline step taken as one step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A confidence interval.
+
+    Attributes:
+        low, high: its ends.
+        level: confidence, 0 to 1, of this interval by itself.
+    """
+
+    low: float
+    high: float
+    level: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """One metric over the measured requests of a variant and test case, seconds.
+
+    Attributes:
+        requests: requests with a value.
+        prompts: different prompts among them.
+        mean, median, p10, p90: over requests.
+        interval: of the median, prompts resampled; None with fewer than three prompts.
+    """
+
+    requests: int
+    prompts: int
+    mean: float
+    median: float
+    p10: float
+    p90: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedRatio:
+    """Baseline over variant for one metric, paired by (prompt, repeat).
+
+    Attributes:
+        value: geometric mean over prompts of the geometric mean over repeats.
+        interval: prompts resampled as clusters; None with fewer than three prompts.
+        prompts: different prompts.
+        pairs: (prompt, repeat) pairs.
+        needed_prompts: prompts at which a true difference of the margin is found with 90% power; None without a spread to go by.
+        more_prompts: how many of these are still missing; 0 when the decision stands.
+    """
+
+    value: float
+    interval: Interval | None
+    prompts: int
+    pairs: int
+    needed_prompts: int | None
+    more_prompts: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Where the texts of one pair first differ.
+
+    Attributes:
+        prompt, repeat: the pair.
+        position: characters that are equal before it.
+        length: characters of the baseline's text.
+        baseline, variant: how each goes on, at most 60 characters.
+        near_tie: whether the baseline's two best tokens were nearly equal there; None without log-probabilities.
+    """
+
+    prompt: str
+    repeat: int
+    position: int
+    length: int
+    baseline: str
+    variant: str
+    near_tie: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parity:
+    """Whether both variants gave the same text.
+
+    Attributes:
+        state: see ``ParityState``.
+        equal, total: pairs with equal text, and all pairs.
+        self_equal, self_total: the same for repeats of the baseline against its own first repeat; 0 of 0 with one repeat.
+        differences: one per differing pair, earliest first.
+        near_tie_gap: gap in log-probability below which two tokens count as nearly equal.
+    """
+
+    state: ParityState
+    equal: int
+    total: int
+    self_equal: int
+    self_total: int
+    differences: tuple[Difference, ...]
+    near_tie_gap: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionAcceptance:
+    """Acceptance at one position of the window.
+
+    Attributes:
+        position: 1 for the first proposed token.
+        reached: steps whose earlier proposals were all accepted.
+        accepted: of these, the steps in which this one was accepted too.
+        conditional: ``accepted / reached``.
+        survival: share of all steps in which this and all earlier positions were accepted.
+    """
+
+    position: int
+    reached: int
+    accepted: int
+    conditional: float
+    survival: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """How far proposals were kept.
+
+    Attributes:
+        tokens_per_step: mean tokens a step emitted; 1 for a plain variant. Also called acceptance length.
+        source: see ``StepSource``.
+        steps: steps counted.
+        histogram: (tokens, steps) pairs, ascending; empty where only totals are known.
+        by_position: per position of the window; empty where only totals are known.
+        rate: pooled conditional acceptance; None for a plain variant.
+        proposed, accepted: tokens by the server's count; None where it gives none.
+        drafted_steps: steps that had proposals to verify, by the server's count; None where it gives none.
+    """
+
+    tokens_per_step: float
+    source: StepSource
+    steps: int
+    histogram: tuple[tuple[int, int], ...]
+    by_position: tuple[PositionAcceptance, ...]
+    rate: float | None
+    proposed: int | None
+    accepted: int | None
+    drafted_steps: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCost:
+    """What a million output tokens cost at the measured throughput.
+
+    Attributes:
+        tokens_per_second: output tokens of the whole service.
+        in_flight: mean requests in flight while the variant was loaded.
+        share_usd: for the share of the node the variant's devices are.
+        node_usd: for the whole node, the rest of it idle.
+    """
+
+    tokens_per_second: float
+    in_flight: float
+    share_usd: float
+    node_usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One variant on one test case.
+
+    Attributes:
+        variant, test_case, prompt_class: whose.
+        outcomes: (outcome, requests) pairs, warm-up left out; all but ``ok`` are failures.
+        tpot, ttft, e2e, step_gap: seconds; ``step_gap`` is the time between steps, as a user sees it.
+        acceptance: tokens per step and acceptance by position.
+        cost: None without a price.
+    """
+
+    variant: str
+    test_case: str
+    prompt_class: str
+    outcomes: tuple[tuple[str, int], ...]
+    tpot: Spread | None
+    ttft: Spread | None
+    e2e: Spread | None
+    step_gap: Spread | None
+    acceptance: Acceptance | None
+    cost: TokenCost | None
+
+    @property
+    def failures(self) -> int:
+        """Requests that did not end ``ok``."""
+        return sum(count for outcome, count in self.outcomes if outcome != "ok")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One variant against a baseline on one test case.
+
+    Attributes:
+        variant, against: variant names; ``against`` is always a baseline.
+        best_baseline: whether ``against`` is the baseline with the lowest TPOT on this test case.
+        decision: from the TPOT ratio, see ``Decision``.
+        counts: whether the row may carry the overall sentence: parity holds or its breaks are explained.
+        tpot, ttft, e2e: ratios; above 1 the variant is faster.
+        parity: of the texts.
+        says: the row in one sentence.
+    """
+
+    variant: str
+    against: str
+    test_case: str
+    prompt_class: str
+    best_baseline: bool
+    decision: Decision
+    counts: bool
+    tpot: PairedRatio | None
+    ttft: PairedRatio | None
+    e2e: PairedRatio | None
+    parity: Parity
+    says: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassSummary:
+    """One variant on all test cases of a prompt class, against the best baseline of each."""
+
+    prompt_class: str
+    variant: str
+    test_cases: tuple[str, ...]
+    decision: Decision
+    tpot: PairedRatio | None
+    tokens_per_step: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roofline:
+    """How close a variant comes to the memory-bandwidth limit of its devices.
+
+    Attributes:
+        variant: whose.
+        limit_tpot: seconds to read weights and KV cache once, the least a plain step can take.
+        tpot: measured mean over test cases, seconds.
+        share: ``limit_tpot / tpot``. For a speculative variant a value above 1 is possible: one read serves several tokens.
+        says: what that means, one sentence.
+    """
+
+    variant: str
+    limit_tpot: float
+    tpot: float
+    share: float
+    says: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Everything that follows from one run.
+
+    Attributes:
+        run, experiment, configuration_hash: from the manifest.
+        status: from the manifest; a run that is not ``complete`` has numbers but no decision.
+        sentence: the answer for someone who reads nothing else.
+        baselines, speculative: variant names; the first baseline is the experiment's.
+        test_cases: in the order of the records.
+        margin: relative difference in TPOT that matters; smaller ones count as none.
+        level: confidence with which all rows of ``comparisons`` hold together.
+        measurements: variants and test cases, test case by test case.
+        comparisons: each variant against the first baseline and, where another baseline is faster, against that too.
+        classes, windows, drafts, rooflines: see their types. ``windows`` ends with the mix of each variant.
+        price: what ``TokenCost`` is made of; None if no price applies to this run.
+        convention: name of the step arithmetic.
+        environment: as the manifest gives it.
+        sources: what each kind of number was taken from, (number, source) pairs.
+        caveats: what limits the verdict, a sentence each, the gravest first.
+    """
+
+    run: str
+    experiment: str
+    configuration_hash: str
+    status: str
+    sentence: str
+    baselines: tuple[str, ...]
+    speculative: tuple[str, ...]
+    test_cases: tuple[str, ...]
+    margin: float
+    level: float
+    measurements: tuple[Measurement, ...]
+    comparisons: tuple[Comparison, ...]
+    classes: tuple[ClassSummary, ...]
+    windows: tuple[WindowAdvice, ...]
+    drafts: tuple[DraftRow, ...]
+    rooflines: tuple[Roofline, ...]
+    price: NodePrice | None
+    convention: str
+    environment: dict[str, Any]
+    sources: tuple[tuple[str, str], ...]
+    caveats: tuple[str, ...]
+
+    def measurement(self, variant: str, test_case: str) -> Measurement | None:
+        """The measurement of one variant on one test case, if there is one."""
+        return next((m for m in self.measurements if (m.variant, m.test_case) == (variant, test_case)), None)
+
+
+def judge(
+    manifest: RunManifest,
+    records: Iterable[RequestRecord],
+    *,
+    convention: Convention | None = None,
+    price: NodePrice | None = None,
+) -> Verdict:
+    """Judges one run.
+
+    Args:
+        manifest: of the run.
+        records: of the run, in file order; other lanes than ``exact`` are passed over.
+        convention: step arithmetic of the serving stack; by default what the manifest's engine or serving stack is known for.
+        price: of the accelerator node. By default the experiment's own price or the catalogue's, and none for a run on this machine.
+    """
+    # The mathematics builds these types, so it imports this module.
+    from specdec.analysis.judge import judge as judge_run
+
+    return judge_run(manifest, records, convention=convention, price=price)
