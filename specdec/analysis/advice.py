@@ -34,16 +34,17 @@ class WindowAdvice:
     """Which window to use for one draft and one test case, or for the mix of all.
 
     Attributes:
-        variant: speculative variant that was measured.
+        variants: the speculative variants that were measured with this draft, one per window.
         test_case: None for the mix, every test case weighing the same.
         draft: draft model, or what the engine drafts with.
         convention: name of the step arithmetic, ``textbook`` or ``nxdi-fused``.
-        measured_window: the window that was measured.
+        measured_windows: the windows that were measured, ascending, in the order of ``variants``.
         baseline_tpot: seconds, the reference of ``speedup``.
         acceptance: pooled conditional acceptance ``a``.
         draft_cost: ``c``, cost of one more window position over a baseline step: draft and extra verification together.
+        step_overhead: fixed part of a speculative step over a baseline step; 0 unless two windows were measured.
         undrafted_share: share of tokens emitted by steps that had nothing to verify; 0 for a draft model.
-        break_even: constant acceptance at which the measured window starts to pay; None if no acceptance would.
+        break_even: constant acceptance at which the first measured window starts to pay; None if no acceptance would.
         curve: predicted, windows ascending.
         recommended: window; None for "off".
         predicted_speedup: at the recommended window; 1 for "off".
@@ -52,14 +53,15 @@ class WindowAdvice:
         says: the advice in one sentence.
     """
 
-    variant: str
+    variants: tuple[str, ...]
     test_case: str | None
     draft: str | None
     convention: str
-    measured_window: int
+    measured_windows: tuple[int, ...]
     baseline_tpot: float
     acceptance: float
     draft_cost: float
+    step_overhead: float
     undrafted_share: float
     break_even: float | None
     curve: tuple[WindowPoint, ...]

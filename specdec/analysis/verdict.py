@@ -295,7 +295,7 @@ class Verdict:
         level: confidence with which all rows of ``comparisons`` hold together.
         measurements: variants and test cases, test case by test case.
         comparisons: each variant against the first baseline and, where another baseline is faster, against that too.
-        classes, windows, drafts, rooflines: see their types. ``windows`` ends with the mix of each variant.
+        classes, windows, drafts, rooflines: see their types. for each draft, ``windows`` has every test case and then the mix.
         price: what ``TokenCost`` is made of; None if no price applies to this run.
         convention: name of the step arithmetic.
         environment: as the manifest gives it.
