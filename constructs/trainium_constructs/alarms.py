@@ -1,0 +1,147 @@
+"""Alarms: a service that does not get ready, Neuron errors, a failed benchmark, nodes left running."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from specdec.publish import series
+from trainium_constructs import container_insights as insights
+from trainium_constructs.dashboards import accelerator_nodes
+
+_MAX_EVALUATION = Duration.days(1)
+"""Longest span an alarm may look back over: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_limits.html"""
+
+
+class Alarms(Construct):
+    """The alarms of one experiment in one region.
+
+    Args:
+        scope: parent.
+        id: construct id.
+        experiment: experiment name, the value of the Experiment dimension.
+        cluster_name: the EKS cluster.
+        services: variant name to the Kubernetes name of its Deployment.
+        namespace: Kubernetes namespace of the services.
+        system_nodes: nodes that are not accelerator nodes.
+        unready_minutes: how long a service may be unready while accelerator nodes are up; has to cover a first compile.
+        accelerator_hours: how long accelerator nodes may be up without a break, at most 24.
+        topic: who is told; None only shows the state.
+
+    Raises:
+        ValueError: a span longer than CloudWatch evaluates.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,  # noqa: A002 (the CDK's own name for it)
+        *,
+        experiment: str,
+        cluster_name: str,
+        services: Mapping[str, str],
+        namespace: str,
+        system_nodes: int,
+        unready_minutes: int = 120,
+        accelerator_hours: int = 12,
+        topic: sns.ITopic | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        for field, span in (("unready_minutes", unready_minutes * 60), ("accelerator_hours", accelerator_hours * 3600)):
+            if not 0 < span <= _MAX_EVALUATION.to_seconds():
+                raise ValueError(f"{field} makes {span} s; an alarm looks back over 1 s to {_MAX_EVALUATION.to_seconds():g} s")
+        cluster = {"ClusterName": cluster_name}
+        self.unready = {
+            variant: self._alarm(
+                f"Unready{''.join(part.title() for part in variant.split('-'))}",
+                _ready_or_no_nodes(cluster, namespace, service, system_nodes),
+                f"{service} has had no ready pod for {unready_minutes} minutes although accelerator nodes are up. "
+                f"Look at: kubectl describe deployment {service} -n {namespace}",
+                threshold=1,
+                below=True,
+                periods=max(1, unready_minutes // 5),
+            )
+            for variant, service in services.items()
+        }
+        self.neuron_errors = self._alarm(
+            "NeuronErrors",
+            insights.EXECUTION_ERRORS.metric(cluster, statistic="Sum", period=Duration.minutes(5)),
+            "The Neuron runtime reported execution errors. Results of this time are not to be trusted; look at the server's log",
+            threshold=1,
+        )
+        self.device_errors = self._alarm(
+            "DeviceErrors",
+            insights.ECC_EVENTS.metric(cluster, statistic="Sum", period=Duration.minutes(5)),
+            "Neuron devices reported memory events, corrected or not. Uncorrected ones mean that the node has to be replaced; "
+            "`neuron-monitor` on the node tells them apart",
+            threshold=1,
+        )
+        self.benchmark_failed = self._alarm(
+            "BenchmarkFailed",
+            cloudwatch.Metric(
+                namespace=series.FAILED_RUNS.namespace,
+                metric_name=series.FAILED_RUNS.name,
+                dimensions_map={"Experiment": experiment},
+                statistic="Sum",
+                period=Duration.minutes(5),
+            ),
+            "A benchmark run failed or was cut short. Its manifest in the bucket, under runs/, says why",
+            threshold=1,
+        )
+        self.nodes_left_running = self._alarm(
+            "NodesLeftRunning",
+            accelerator_nodes(cluster_name, system_nodes, period=Duration.hours(1)),
+            f"Accelerator nodes have been up for {accelerator_hours} hours. If nobody needs them: specdec nodes down",
+            threshold=1,
+            periods=accelerator_hours,
+        )
+        self.all = (*self.unready.values(), self.neuron_errors, self.device_errors, self.benchmark_failed, self.nodes_left_running)
+        if topic is not None:
+            for alarm in self.all:
+                # The stubs name the parameters of bind differently, nothing else.
+                alarm.add_alarm_action(cast("cloudwatch.IAlarmAction", actions.SnsAction(topic)))
+
+    def _alarm(
+        self,
+        name: str,
+        metric: cloudwatch.IMetric,
+        description: str,
+        *,
+        threshold: float,
+        below: bool = False,
+        periods: int = 1,
+    ) -> cloudwatch.Alarm:
+        comparison = cloudwatch.ComparisonOperator
+        return cloudwatch.Alarm(
+            self,
+            name,
+            metric=metric,
+            alarm_description=description,
+            threshold=threshold,
+            evaluation_periods=periods,
+            comparison_operator=comparison.LESS_THAN_THRESHOLD if below else comparison.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            # Silence is the normal state of an experiment that is not running, so it must not alarm.
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        )
+
+
+def _ready_or_no_nodes(cluster: Mapping[str, str], namespace: str, service: str, system_nodes: int) -> cloudwatch.MathExpression:
+    """Ready replicas, or 1 while there is no accelerator node for the service to run on."""
+    period = Duration.minutes(5)
+    return cloudwatch.MathExpression(
+        expression=f"IF(nodes > {system_nodes}, ready, 1)",
+        using_metrics={
+            "nodes": insights.NODE_COUNT.metric(cluster, statistic="Minimum", period=period),
+            "ready": insights.REPLICAS_READY.metric(
+                {**cluster, "Namespace": namespace, "PodName": service}, statistic="Maximum", period=period
+            ),
+        },
+        label=f"{service} ready",
+        period=period,
+    )

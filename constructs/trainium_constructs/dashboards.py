@@ -1,0 +1,378 @@
+"""Two dashboards: the experiment's question, and the machine it runs on.
+
+Every chart is made from a series definition: ``specdec.metrics`` and ``specdec.publish.series`` for what the benchmark
+publishes, ``container_insights`` for what AWS emits. No metric name is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+from aws_cdk import Aws, Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from specdec.benchmark.records import Outcome
+from specdec.metrics.definition import Metric
+from specdec.metrics.tpot import TPOT
+from specdec.publish import series
+from trainium_constructs import container_insights as insights
+from trainium_constructs import dashboard_texts as texts
+
+MAX_METRICS_PER_WIDGET = 500
+MAX_METRICS_PER_DASHBOARD = 2500
+"""CloudWatch service quotas, https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_limits.html"""
+
+_FULL, _HALF, _THIRD = 24, 12, 8
+_PALETTE = ("#7f7f7f", "#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b")
+"""One colour per variant, the baseline in grey."""
+
+
+class Dashboards(Construct):
+    """The dashboards of one experiment in one region.
+
+    Args:
+        scope: parent.
+        id: construct id.
+        experiment: experiment name, the value of the Experiment dimension.
+        name: name of the first dashboard; the second is ``<name>-machine``. Dashboard names are unique in an account, so it
+            has to contain the region.
+        cluster_name: the EKS cluster, the value of the ClusterName dimension.
+        services: variant name to the Kubernetes name of its Deployment, the baseline first.
+        namespace: Kubernetes namespace of the services.
+        metrics: the metrics of the exact lane.
+        test_cases: test cases of the exact lane.
+        llmperf_test_cases: test cases of the LLMPerf lane; empty leaves its section out.
+        system_nodes: nodes that are not accelerator nodes.
+        devices_per_node: Neuron devices of one accelerator node.
+        devices_per_service: Neuron devices of one service.
+        node_usd_per_hour: price of an accelerator node; None leaves the spend chart out.
+        alarms: shown with their state.
+
+    Raises:
+        ValueError: more series than CloudWatch draws on one dashboard.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,  # noqa: A002 (the CDK's own name for it)
+        *,
+        experiment: str,
+        name: str,
+        cluster_name: str,
+        services: Mapping[str, str],
+        namespace: str,
+        metrics: Sequence[Metric],
+        test_cases: Sequence[str],
+        llmperf_test_cases: Sequence[str] = (),
+        system_nodes: int,
+        devices_per_node: int,
+        devices_per_service: int,
+        node_usd_per_hour: float | None = None,
+        alarms: Sequence[cloudwatch.IAlarm] = (),
+    ) -> None:
+        super().__init__(scope, id)
+        _refuse_too_many(metrics, test_cases, llmperf_test_cases, list(services))
+        charts = _Charts(experiment, list(services))
+        self.experiment = cloudwatch.Dashboard(
+            self,
+            "Experiment",
+            dashboard_name=name,
+            default_interval=Duration.days(7),
+            widgets=[
+                [_text(texts.HOW_TO_READ, 8)],
+                *charts.answer(test_cases),
+                [_text(texts.EXACT, 2)],
+                *charts.exact(metrics, test_cases),
+                *([[_text(texts.LLMPERF, 4)], *charts.llmperf(llmperf_test_cases)] if llmperf_test_cases else []),
+            ],
+        )
+        machine = _Machine(cluster_name, namespace, services)
+        self.machine = cloudwatch.Dashboard(
+            self,
+            "Machine",
+            dashboard_name=f"{name}-machine",
+            default_interval=Duration.hours(12),
+            widgets=[
+                *([[cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms), width=_FULL, height=3)]] if alarms else []),
+                [_text(texts.NEURON, 4)],
+                *machine.neuron(devices_per_node, devices_per_service),
+                [_text(texts.SERVICES, 3)],
+                *machine.services(),
+                [_text(texts.nodes(system_nodes, node_usd_per_hour), 4)],
+                machine.nodes(system_nodes, node_usd_per_hour),
+            ],
+        )
+
+    @staticmethod
+    def url(name: str) -> str:
+        """Console address of a dashboard, with the region as a token."""
+        return f"https://{Aws.REGION}.console.aws.amazon.com/cloudwatch/home?region={Aws.REGION}#dashboards/dashboard/{name}"
+
+
+class _Charts:
+    """Charts of what the benchmark publishes: one bar per test case and variant, over the time range shown."""
+
+    def __init__(self, experiment: str, variants: list[str]) -> None:
+        self._experiment = experiment
+        self._variants = variants
+        self._colours = dict(zip(variants, _cycle(_PALETTE, len(variants)), strict=True))
+
+    def answer(self, test_cases: Sequence[str]) -> list[list[cloudwatch.IWidget]]:
+        """Speed-up and parity: what decides."""
+        (tpot,) = series.exact([TPOT])
+        baseline, *others = self._variants
+        speed_ups: list[cloudwatch.IMetric] = [
+            cloudwatch.MathExpression(
+                expression=f"b{number} / v{number}",
+                using_metrics={
+                    f"b{number}": self._of(tpot, baseline, case, "p50"),
+                    f"v{number}": self._of(tpot, variant, case, "p50"),
+                },
+                label=f"{case} · {variant}",
+                color=self._colours[variant],
+                period=_SUMMARY_PERIOD,
+            )
+            for number, (case, variant) in enumerate((case, variant) for case in test_cases for variant in others)
+        ]
+        parity = [self._of(series.PARITY, variant, case, "Minimum") for case in test_cases for variant in others]
+        trend = [self._of(tpot, variant, case, "p50", period=Duration.hours(1)) for case in test_cases for variant in self._variants]
+        outcomes = [
+            _metric(
+                series.REQUESTS,
+                (self._experiment, variant, outcome),
+                "Sum",
+                label=f"{outcome} · {variant}",
+                colour=self._colours[variant],
+            )
+            for outcome in get_args(Outcome)
+            for variant in self._variants
+        ]
+        return [
+            [
+                _bars("Speed-up: median TPOT of the baseline / of the variant (1 = no gain)", speed_ups),
+                _bars("Parity: share of prompts with the baseline's text, %", parity),
+            ],
+            [
+                cloudwatch.GraphWidget(
+                    title="Median TPOT by hour, s", left=trend, width=_HALF, height=8, left_y_axis=cloudwatch.YAxisProps(min=0)
+                ),
+                _bars("Requests by outcome (all but ok are failures)", outcomes),
+            ],
+        ]
+
+    def exact(self, metrics: Sequence[Metric], test_cases: Sequence[str]) -> list[list[cloudwatch.IWidget]]:
+        """One chart per metric of the exact lane, median; a second one, 90th percentile, where smaller is better."""
+        charts: list[cloudwatch.IWidget] = []
+        for metric, one in zip(metrics, series.exact(metrics), strict=True):
+            for statistic in ("p50", "p90") if metric.better == "smaller" else ("p50",):
+                bars = [self._of(one, variant, case, statistic) for case in test_cases for variant in self._variants]
+                charts.append(_bars(f"{one.symbol}, {statistic}{_unit(one)}", bars))
+        return _pairs(charts)
+
+    def llmperf(self, test_cases: Sequence[str]) -> list[list[cloudwatch.IWidget]]:
+        """One chart per published name, and the two derived series."""
+        return _pairs(
+            [
+                _bars(
+                    f"LLMPerf {one.name}: {one.symbol}, p50{_unit(one)}",
+                    [
+                        _metric(one, (variant, case), "p50", label=f"{case} · {variant}", colour=self._colours[variant])
+                        for case in test_cases
+                        for variant in self._variants
+                    ],
+                )
+                for one in series.LLMPERF
+            ]
+        )
+
+    def _of(self, one: series.Series, variant: str, case: str, statistic: str, *, period: Duration | None = None) -> cloudwatch.Metric:
+        return _metric(
+            one,
+            (self._experiment, variant, case),
+            statistic,
+            label=f"{case} · {variant}",
+            colour=self._colours[variant],
+            period=period,
+        )
+
+
+class _Machine:
+    """Charts of what Container Insights emits."""
+
+    def __init__(self, cluster_name: str, namespace: str, services: Mapping[str, str]) -> None:
+        self._cluster = {"ClusterName": cluster_name}
+        self._namespace = namespace
+        self._services = services
+
+    def neuron(self, devices: int, group: int) -> list[list[cloudwatch.IWidget]]:
+        """Utilization of all cores and of each group of devices that a service can claim; memory; errors."""
+        groups = [range(first, min(first + group, devices)) for first in range(0, devices, group)]
+        by_group: list[cloudwatch.IMetric] = [
+            cloudwatch.MathExpression(
+                expression=f"AVG({self._search(members)})",
+                using_metrics={},
+                label=f"devices {members[0]} to {members[-1]}",
+                color=colour,
+                period=Duration.minutes(1),
+            )
+            for members, colour in zip(groups, _cycle(_PALETTE, len(groups)), strict=True)
+        ]
+        errors = [
+            insights.EXECUTION_ERRORS.metric(self._cluster, statistic="Sum", period=Duration.minutes(1)),
+            insights.ECC_EVENTS.metric(self._cluster, statistic="Sum", period=Duration.minutes(1)),
+        ]
+        return [
+            [
+                _lines("NeuronCore utilization, mean, %", [self._now(insights.CORE_UTILIZATION)], maximum=100, width=_HALF),
+                _lines("NeuronCore utilization by device group, mean, %", by_group, maximum=100, width=_HALF),
+            ],
+            [
+                _lines("Memory per NeuronCore, mean, bytes", [self._now(one) for one in insights.CORE_MEMORY], stacked=True),
+                _lines("Device memory used by the runtime, bytes", [self._now(insights.DEVICE_MEMORY, "Maximum")]),
+                _lines("Neuron errors, count", errors),
+            ],
+            [_lines("Execution latency of the Neuron runtime, s", [self._now(insights.EXECUTION_LATENCY)], width=_FULL)],
+        ]
+
+    def services(self) -> list[list[cloudwatch.IWidget]]:
+        """Whether the services run."""
+        troubles = (insights.CRASH_LOOP, insights.PULL_ERROR, insights.OUT_OF_MEMORY, insights.PODS_FAILED)
+        return [
+            [
+                _lines(
+                    "Ready and desired replicas",
+                    [
+                        self._workload(one, service)
+                        for service in self._services.values()
+                        for one in (insights.REPLICAS_READY, insights.REPLICAS_DESIRED)
+                    ],
+                ),
+                _lines("Container restarts", [self._workload(insights.RESTARTS, service) for service in self._services.values()]),
+                _lines(
+                    "Why a service does not run, containers",
+                    [self._workload(one, service) for service in self._services.values() for one in troubles],
+                ),
+            ]
+        ]
+
+    def nodes(self, system_nodes: int, usd_per_hour: float | None) -> list[cloudwatch.IWidget]:
+        """Node count and, with a price, what the accelerator nodes cost over the time range shown."""
+        nodes = insights.NODE_COUNT.metric(self._cluster, statistic="Maximum", period=_NODE_PERIOD)
+        accelerators = accelerator_nodes(self._cluster["ClusterName"], system_nodes, period=_NODE_PERIOD)
+        counts = _lines(
+            "Nodes", [nodes, self._now(insights.FAILED_NODE_COUNT, "Maximum"), accelerators], width=_HALF if usd_per_hour else _FULL
+        )
+        if usd_per_hour is None:
+            return [counts]
+        spend = cloudwatch.MathExpression(
+            expression=f"RUNNING_SUM(IF(nodes > {system_nodes}, nodes - {system_nodes}, 0)) * PERIOD(nodes) / 3600 * {usd_per_hour:g}",
+            using_metrics={"nodes": nodes},
+            label="accelerator nodes, USD",
+            period=_NODE_PERIOD,
+        )
+        return [counts, _lines("Spend on accelerator nodes in the time range shown, USD", [spend], width=_HALF)]
+
+    def _now(self, one: insights.AwsSeries, statistic: str = "Average") -> cloudwatch.Metric:
+        return one.metric(self._cluster, statistic=statistic, period=Duration.minutes(1))
+
+    def _workload(self, one: insights.AwsSeries, service: str) -> cloudwatch.Metric:
+        dimensions = {**self._cluster, "Namespace": self._namespace, "PodName": service}
+        return one.metric(dimensions, statistic="Maximum", period=Duration.minutes(1), label=f"{one.symbol} · {service}")
+
+    def _search(self, members: range) -> str:
+        return insights.CORE_UTILIZATION.search(
+            self._cluster,
+            {"NeuronDevice": tuple(f"device{number}" for number in members)},
+            ("InstanceId", "InstanceType", "NeuronCore", "NodeName"),
+            statistic="Average",
+        )
+
+
+_SUMMARY_PERIOD = Duration.minutes(5)
+_NODE_PERIOD = Duration.minutes(5)
+
+
+def accelerator_nodes(cluster_name: str, system_nodes: int, *, period: Duration) -> cloudwatch.MathExpression:
+    """Nodes beyond the system nodes: Container Insights counts all nodes of a cluster together."""
+    return cloudwatch.MathExpression(
+        expression=f"IF(nodes > {system_nodes}, nodes - {system_nodes}, 0)",
+        using_metrics={"nodes": insights.NODE_COUNT.metric({"ClusterName": cluster_name}, statistic="Maximum", period=period)},
+        label="accelerator nodes",
+        period=period,
+    )
+
+
+def _metric(
+    one: series.Series,
+    values: tuple[str, ...],
+    statistic: str,
+    *,
+    label: str,
+    colour: str,
+    period: Duration | None = None,
+) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace=one.namespace,
+        metric_name=one.name,
+        dimensions_map=dict(zip(one.dimensions, values, strict=True)),
+        statistic=statistic,
+        period=period or _SUMMARY_PERIOD,
+        label=label,
+        color=colour,
+    )
+
+
+def _text(markdown: str, height: int) -> cloudwatch.TextWidget:
+    return cloudwatch.TextWidget(markdown=markdown, width=_FULL, height=height)
+
+
+def _bars(title: str, metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(
+        title=title,
+        left=list(metrics),
+        view=cloudwatch.GraphWidgetView.BAR,
+        set_period_to_time_range=True,
+        width=_HALF,
+        height=8,
+        left_y_axis=cloudwatch.YAxisProps(min=0),
+    )
+
+
+def _lines(
+    title: str, metrics: Sequence[cloudwatch.IMetric], *, width: int = _THIRD, maximum: float | None = None, stacked: bool = False
+) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(
+        title=title,
+        left=list(metrics),
+        width=width,
+        height=6,
+        stacked=stacked,
+        left_y_axis=cloudwatch.YAxisProps(min=0, max=maximum),
+    )
+
+
+def _pairs(charts: list[cloudwatch.IWidget]) -> list[list[cloudwatch.IWidget]]:
+    return [charts[first : first + 2] for first in range(0, len(charts), 2)]
+
+
+def _unit(one: series.Series) -> str:
+    return {"Seconds": ", s", "Count/Second": ", 1/s", "Percent": ", %"}.get(one.unit, "")
+
+
+def _cycle(values: tuple[str, ...], count: int) -> list[str]:
+    return [values[index % len(values)] for index in range(count)]
+
+
+def _refuse_too_many(metrics: Sequence[Metric], test_cases: Sequence[str], llmperf_test_cases: Sequence[str], variants: list[str]) -> None:
+    per_widget = len(variants) * max(len(test_cases), len(llmperf_test_cases), len(get_args(Outcome)))
+    # Speed-up draws two metrics and an expression for each bar.
+    widest = max(per_widget, 3 * len(test_cases) * (len(variants) - 1))
+    total = len(variants) * (len(test_cases) * (2 * len(metrics) + 5) + len(llmperf_test_cases) * len(series.LLMPERF))
+    if widest > MAX_METRICS_PER_WIDGET or total > MAX_METRICS_PER_DASHBOARD:
+        raise ValueError(
+            f"{len(variants)} variants and {len(test_cases)} test cases make {widest} series on one chart and up to {total} on one "
+            f"dashboard; CloudWatch draws {MAX_METRICS_PER_WIDGET} and {MAX_METRICS_PER_DASHBOARD}. Use fewer test cases"
+        )

@@ -1,0 +1,131 @@
+"""The CloudWatch series that the product publishes, by name, unit and dimensions. Publisher and dashboards read the same list.
+
+The series of the exact lane are the metrics of ``specdec.metrics``; this module adds what a run and the LLMPerf lane publish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from specdec.metrics.definition import DIMENSIONS, NAMESPACE, Metric, Unit
+
+RUN_NAMESPACE = "SpecDec/Run"
+"""What a run as a whole yields: whether it failed, how its requests ended, parity."""
+
+LLMPERF_NAMESPACE = "Qwen/LLMPerf"
+"""The namespace under which LLMPerf's figures were published."""
+
+NAMESPACES = (NAMESPACE, RUN_NAMESPACE, LLMPERF_NAMESPACE)
+"""All that the benchmark needs permission to write to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One CloudWatch metric.
+
+    Attributes:
+        namespace: CloudWatch namespace.
+        name: metric name.
+        symbol: what a person reads.
+        unit: CloudWatch unit.
+        dimensions: names of its dimensions, in the order in which values are given.
+        meaning: what a value is, with its formula where there is one.
+    """
+
+    namespace: str
+    name: str
+    symbol: str
+    unit: Unit
+    dimensions: tuple[str, ...]
+    meaning: str
+
+
+def exact(metrics: Iterable[Metric]) -> tuple[Series, ...]:
+    """The series of the exact lane."""
+    return tuple(Series(NAMESPACE, metric.name, metric.symbol, metric.unit, DIMENSIONS, metric.formula) for metric in metrics)
+
+
+FAILED_RUNS = Series(
+    RUN_NAMESPACE, "FailedRuns", "failed runs", "Count", ("Experiment",), "1 for a run that did not complete, 0 for one that did"
+)
+REQUESTS = Series(
+    RUN_NAMESPACE,
+    "Requests",
+    "requests",
+    "Count",
+    ("Experiment", "Variant", "Outcome"),
+    "requests of a run that ended with this outcome, warm-up left out",
+)
+PARITY = Series(
+    RUN_NAMESPACE,
+    "Parity",
+    "parity",
+    "Percent",
+    DIMENSIONS,
+    "share of prompts, sent at temperature 0, whose text equals the baseline's",
+)
+RUN = (FAILED_RUNS, REQUESTS, PARITY)
+
+_LLMPERF_DIMENSIONS = ("Variant", "TestCase")
+
+LLMPERF_TTFT = Series(
+    LLMPERF_NAMESPACE, "TTFT", "TTFT", "Seconds", _LLMPERF_DIMENSIONS, "ttft_s: from sending to the first event with content"
+)
+LLMPERF_INTER_TOKEN_LATENCY = Series(
+    LLMPERF_NAMESPACE,
+    "InterTokenLatency",
+    "time per stream event, TTFT included",
+    "Seconds",
+    _LLMPERF_DIMENSIONS,
+    "inter_token_latency_s: time of the last content event divided by the number of stream events, which under speculation are "
+    "not tokens; never the verdict",
+)
+LLMPERF_END_TO_END_LATENCY = Series(
+    LLMPERF_NAMESPACE, "EndToEndLatency", "E2E", "Seconds", _LLMPERF_DIMENSIONS, "end_to_end_latency_s: until the stream is closed"
+)
+LLMPERF_THROUGHPUT = Series(
+    LLMPERF_NAMESPACE,
+    "RequestOutputThroughput",
+    "request throughput, Llama tokens",
+    "Count/Second",
+    _LLMPERF_DIMENSIONS,
+    "request_output_throughput_token_per_s: tokens of a Llama tokenizer divided by E2E",
+)
+LLMPERF_INPUT_TOKENS = Series(
+    LLMPERF_NAMESPACE, "InputTokens", "requested prompt length", "Count", _LLMPERF_DIMENSIONS, "number_input_tokens: as asked for"
+)
+LLMPERF_OUTPUT_TOKENS = Series(
+    LLMPERF_NAMESPACE,
+    "OutputTokens",
+    "output, Llama tokens",
+    "Count",
+    _LLMPERF_DIMENSIONS,
+    "number_output_tokens: the text counted with a Llama tokenizer, beginning-of-sequence included; a length, not a speed",
+)
+LLMPERF_TPOT = Series(
+    LLMPERF_NAMESPACE,
+    "TimePerOutputToken",
+    "TPOT, derived",
+    "Seconds",
+    _LLMPERF_DIMENSIONS,
+    "(end_to_end_latency_s - ttft_s) / (max_tokens - 1), for requests that ran to max_tokens",
+)
+LLMPERF_TOKENS_PER_STEP = Series(
+    LLMPERF_NAMESPACE,
+    "TokensPerStep",
+    "tokens per step, derived",
+    "Count",
+    _LLMPERF_DIMENSIONS,
+    "(max_tokens - 1) / (events - 1 - overhead events), where events = time of the last content event / inter_token_latency_s",
+)
+LLMPERF = (
+    LLMPERF_TTFT,
+    LLMPERF_INTER_TOKEN_LATENCY,
+    LLMPERF_END_TO_END_LATENCY,
+    LLMPERF_THROUGHPUT,
+    LLMPERF_INPUT_TOKENS,
+    LLMPERF_OUTPUT_TOKENS,
+    LLMPERF_TPOT,
+    LLMPERF_TOKENS_PER_STEP,
+)
