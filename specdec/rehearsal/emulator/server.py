@@ -1,0 +1,164 @@
+"""The emulator's process: ministack on an inherited socket, with the resource types in ``resources`` added.
+
+Started by ``EmbeddedAws``; ends when the pipe on its standard input closes, so it cannot outlive who started it.
+All uses of names that ministack does not publish are in this module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from specdec.rehearsal.emulator.resources import TYPES, Clients, Properties, ResourceType, configure_bucket, refuse_full_bucket
+
+CUSTOM_RESOURCE_SECONDS = "120"
+"""How long a custom resource may take. CloudFormation waits an hour; a rehearsal in which nothing is far away need not."""
+
+
+@cache
+def _client(service: str, account: str, region: str) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    endpoint = f"http://127.0.0.1:{os.environ['GATEWAY_PORT']}"
+    return boto3.client(  # pyright: ignore[reportCallIssue, reportUnknownMemberType, reportUnknownVariableType]
+        service,  # pyright: ignore[reportArgumentType]
+        region_name=region,
+        endpoint_url=endpoint,
+        aws_access_key_id=account,  # the emulator takes a 12-digit key as the account
+        aws_secret_access_key="test",  # noqa: S106
+        config=Config(proxies={}, retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=30),
+    )
+
+
+def _stack_clients() -> Clients:
+    """Clients for the account and region that the emulator is working for in this thread."""
+    responses: Any = importlib.import_module("ministack.core.responses")
+    account: str = responses.get_account_id()
+    region: str = responses.get_region()
+
+    def clients(service: str) -> Any:
+        return _client(service, account, region)
+
+    return clients
+
+
+def _adapt(kind: ResourceType) -> dict[str, Callable[..., Any]]:
+    """A resource type in the shape of ministack's table of handlers."""
+
+    def create(logical_id: str, properties: Properties, stack: str) -> tuple[str, dict[str, str]]:
+        made = kind.create(_stack_clients(), properties)
+        return made.physical_id, made.attributes
+
+    def delete(physical_id: str, properties: Properties) -> None:
+        kind.delete(_stack_clients(), physical_id, properties)
+
+    def update(physical_id: str, old: Properties, new: Properties, stack: str) -> tuple[str, dict[str, str]]:
+        # A new physical id makes ministack delete the predecessor in its cleanup phase.
+        clients = _stack_clients()
+        made = kind.update(clients, physical_id, old, new) if kind.update else kind.create(clients, new)
+        return made.physical_id, made.attributes
+
+    return {"create": create, "delete": delete, "update": update}
+
+
+def _wrap_bucket(table: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    def create(logical_id: str, properties: Properties, stack: str) -> Any:
+        made: Any = table["create"](logical_id, properties, stack)
+        configure_bucket(_stack_clients(), made[0], properties)
+        return made
+
+    def update(physical_id: str, old: Properties, new: Properties, stack: str) -> Any:
+        made: Any = table["update"](physical_id, old, new, stack)
+        configure_bucket(_stack_clients(), made[0], new)
+        return made
+
+    def delete(physical_id: str, properties: Properties) -> Any:
+        refuse_full_bucket(_stack_clients(), physical_id)
+        return table["delete"](physical_id, properties)
+
+    return {**table, "create": create, "update": update, "delete": delete}
+
+
+def extend() -> None:
+    """Adds the resource types to ministack and bounds its wait for custom resources.
+
+    Raises:
+        AttributeError, KeyError: this ministack is not the pinned one.
+    """
+    provisioners: Any = importlib.import_module("ministack.services.cloudformation.provisioners")
+    stacks: Any = importlib.import_module("ministack.services.cloudformation.stacks")
+    custom: Any = importlib.import_module("ministack.services.cloudformation.custom_resource")
+    functions: Any = importlib.import_module("ministack.services.lambda_svc")
+
+    handlers: dict[str, dict[str, Callable[..., Any]]] = provisioners._RESOURCE_HANDLERS
+    for name, kind in TYPES.items():
+        handlers.setdefault(name, _adapt(kind))
+    handlers["AWS::S3::Bucket"] = _wrap_bucket(handlers["AWS::S3::Bucket"])
+
+    # Our handlers call the emulator back, so they must not hold its event loop.
+    blocking: Callable[[str], bool] = stacks._runs_on_worker_thread
+
+    def blocks(kind: str) -> bool:
+        return kind in TYPES or kind == "AWS::S3::Bucket" or blocking(kind)
+
+    stacks._runs_on_worker_thread = blocks
+
+    invoke: Callable[..., Any] = custom.invoke_custom_resource
+
+    def bounded(request: str, logical_id: str, properties: Properties, *args: Any, **named: Any) -> Any:
+        return invoke(request, logical_id, {"ServiceTimeout": CUSTOM_RESOURCE_SECONDS, **properties}, *args, **named)
+
+    custom.invoke_custom_resource = bounded
+
+    # A function that cannot even start never answers; AWS would let the stack wait for its timeout.
+    execute: Callable[..., dict[str, Any]] = functions._execute_function_with_config_scope
+
+    def answering(function: dict[str, Any], event: Any) -> dict[str, Any]:
+        result = execute(function, event)
+        if result.get("error") and isinstance(event, dict) and "ResponseURL" in event:
+            token = str(event["ResponseURL"]).rsplit("/", 1)[-1]  # pyright: ignore[reportUnknownArgumentType]
+            custom.deliver_response(token, {"Status": "FAILED", "Reason": f"the function failed: {result.get('body')}"})
+        return result
+
+    functions._execute_function_with_config_scope = answering
+
+
+def _end_with_parent() -> None:
+    sys.stdin.buffer.read()
+    # The whole group: the functions' worker processes are in it.
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def main() -> None:
+    """Serves until killed or until standard input closes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fd", type=int, required=True, help="listening socket, inherited")
+    parser.add_argument("--outlive", action="store_true", help="go on when standard input closes")
+    options = parser.parse_args()
+    if not options.outlive:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+
+    from hypercorn.config import Config
+
+    # Through importlib: both packages are untyped, and neither is installed where the rehearsal's packages are not.
+    serve: Any = importlib.import_module("hypercorn.asyncio").serve
+    application: Any = importlib.import_module("ministack.app").app
+    extend()
+    config = Config()
+    config.bind = [f"fd://{options.fd}"]
+    config.keep_alive_timeout = 75
+    config.loglevel = os.environ.get("LOG_LEVEL", "WARNING")
+    asyncio.run(serve(application, config))
+
+
+if __name__ == "__main__":
+    main()
