@@ -1,1 +1,40 @@
-"""Kubernetes objects of the experiment, one module per idea."""
+"""Kubernetes objects of the experiment, as cdk8s charts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cdk8s
+
+from charts.device_claims import DeviceClaims
+from charts.llmperf import LlmPerf
+from charts.model_staging import ModelStaging
+from charts.model_storage import ModelStorage
+from charts.namespace import Namespace
+from charts.vllm_service import VllmService
+
+if TYPE_CHECKING:
+    from specdec.experiment import Experiment
+
+
+def build(experiment: Experiment, *, region: str, bucket: str) -> dict[str, cdk8s.Chart]:
+    """Every chart of the experiment in one region, in the order in which they are applied.
+
+    Keys: ``namespace``, ``device-claims`` (absent with the device plugin), ``model-storage``, ``model-staging``,
+    one for each variant by its service name, ``llmperf``.
+
+    Args:
+        experiment: a checked experiment.
+        region: AWS region.
+        bucket: name of the bucket; may be a token that the CDK resolves.
+    """
+    app = cdk8s.App()
+    charts: dict[str, cdk8s.Chart] = {"namespace": Namespace(app, "namespace")}
+    if experiment.serving.allocation == "dra":
+        charts["device-claims"] = DeviceClaims(app, "device-claims", experiment=experiment)
+    charts["model-storage"] = ModelStorage(app, "model-storage", region=region, bucket=bucket)
+    charts["model-staging"] = ModelStaging(app, "model-staging", experiment=experiment, region=region, bucket=bucket)
+    for variant in experiment.variants:
+        charts[variant.service] = VllmService(app, variant.service, experiment=experiment, variant=variant, region=region, bucket=bucket)
+    charts["llmperf"] = LlmPerf(app, "llmperf", experiment=experiment, region=region, bucket=bucket)
+    return charts

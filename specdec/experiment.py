@@ -11,11 +11,14 @@ import hashlib
 import json
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from specdec.errors import BadInputError, Mistake
+
+if TYPE_CHECKING:
+    from specdec.catalog.models import Model
 
 Mode = Literal["vanilla", "fused", "eagle", "medusa"]
 Lane = Literal["exact", "llmperf"]
@@ -27,6 +30,10 @@ class Section(BaseModel):
     """A table of the experiment file. A misspelt key in an hour-long deploy is dear, so unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+Override = bool | int | float | str | dict[str, bool | int | float | str]
+"""A value the serving library takes: a scalar, or one table of scalars."""
 
 
 class Cluster(Section):
@@ -47,6 +54,10 @@ class Cluster(Section):
     log_retention_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365] = Field(
         default=30, description="days that control-plane, container and flow logs are kept"
     )
+    addon_versions: dict[str, str] = Field(
+        default_factory=dict,
+        description="EKS add-on to version; one left out gets the default that EKS has for it when it is created",
+    )
 
 
 class Capacity(Section):
@@ -59,6 +70,10 @@ class Capacity(Section):
     desired_nodes: int = Field(default=1, ge=0, description="accelerator nodes to start with; 0 deploys everything else")
     max_nodes: int = Field(default=1, ge=1, description="upper limit of the node group")
     root_volume_gib: int = Field(default=500, ge=100, le=16384, description="root volume in GiB; Neuron images are tens of GiB each")
+    device_driver: Literal["dra", "device-plugin"] = Field(
+        default="dra",
+        description="who hands out Neuron devices: the driver for Dynamic Resource Allocation, or the device plugin with its scheduler",
+    )
     efa: bool = Field(default=False, description="attach EFA interfaces; an experiment on one node needs none")
     system_instance_type: str = Field(default="m7i.2xlarge", description="EC2 instance type of the node for system pods and the benchmark")
     allow_unlisted_region: bool = Field(
@@ -73,6 +88,14 @@ class Placement(Section):
     reservation_id: str | None = Field(
         default=None, pattern=r"^cr-[0-9a-f]+$", description="capacity reservation or Capacity Block to launch into"
     )
+    second_zone: str | None = Field(
+        default=None, description="other zone of the control plane, which needs two; else the first other one that the catalogue knows"
+    )
+    bucket: str | None = Field(
+        default=None,
+        pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$",
+        description="bucket kept from an earlier stack, used instead of a new one; its models and artifacts need not be made again",
+    )
 
 
 class Serving(Section):
@@ -85,6 +108,26 @@ class Serving(Section):
     devices: int = Field(default=8, ge=1, description="neighbouring Neuron devices per service")
     max_model_len: int = Field(default=1024, ge=128, description="longest prompt plus output, tokens; compiled into the graph")
     max_num_seqs: int = Field(default=4, ge=1, description="sequences decoded together; compiled into the graph")
+    sequence_parallel: bool = Field(
+        default=False,
+        description="sequence parallelism in prefill, given to every service since the library's own defaults differ",
+    )
+    overrides: dict[str, Override] = Field(
+        default_factory=dict, description="further settings of the serving library, by its own names, for every service"
+    )
+    allocation: Literal["dra", "device-plugin"] = Field(
+        default="dra", description="device allocation: Dynamic Resource Allocation, or the Neuron device plugin with its scheduler"
+    )
+    neighbours: Literal["topology", "devicegroup", "none"] = Field(
+        default="topology",
+        description="device attribute that keeps a service's devices together: `devicegroup` is documented for nodes with EFA only",
+    )
+    startup_minutes: int = Field(
+        default=180, ge=5, le=720, description="minutes a server may take to load, or to compile first, before it is restarted"
+    )
+    hf_token_secret: str | None = Field(
+        default=None, min_length=1, description="name or ARN of a Secrets Manager secret that holds a Hugging Face token, for gated models"
+    )
 
 
 class Variant(Section):
@@ -98,6 +141,9 @@ class Variant(Section):
     tensor_parallel_degree: int | None = Field(default=None, ge=1, description="instead of serving.tensor_parallel_degree")
     devices: int | None = Field(default=None, ge=1, description="instead of serving.devices")
     max_num_seqs: int | None = Field(default=None, ge=1, description="instead of serving.max_num_seqs")
+    overrides: dict[str, Override] = Field(
+        default_factory=dict, description="further settings of the serving library for this service, over serving.overrides"
+    )
 
     @property
     def speculative(self) -> bool:
@@ -115,6 +161,40 @@ class Benchmark(Section):
     repeats: int = Field(default=2, ge=1, description="times each prompt is sent to each variant")
     temperature: float = Field(default=0.0, ge=0.0, le=2.0, description="0 decodes greedily; parity can be judged only then")
     thinking: bool = Field(default=False, description="Qwen3 thinking mode, set in every request")
+    api: Literal["chat", "completions"] = Field(default="chat", description="route: /v1/chat/completions or /v1/completions")
+    schedule: Literal["alternate", "concurrent"] = Field(
+        default="alternate", description="variants take turns in blocks, or all are loaded at once as in the published experiment"
+    )
+    arrival: Literal["closed", "poisson", "constant"] = Field(
+        default="closed", description="keep `concurrency` requests in flight, or send at `rate` whatever comes back"
+    )
+    rate: float | None = Field(default=None, gt=0, description="requests per second and variant, for poisson and constant arrival")
+    warmup: int | None = Field(default=None, ge=0, description="unmeasured requests per variant before the others; else `concurrency`")
+    seed: int = Field(default=1, ge=0, description="fixes order, arrivals and, above temperature 0, sampling")
+    stall_seconds: float = Field(default=120.0, gt=0, description="deadline without a byte from the server, the first token included")
+    request_seconds: float = Field(default=1800.0, gt=0, description="deadline of a whole request")
+
+
+class ModelFacts(Section):
+    """A model of your own, or another revision of a known one. A known model needs the revision only."""
+
+    revision: str = Field(
+        default="main",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="git revision on Hugging Face; a branch is looked up once, when the model is staged",
+    )
+    architecture: str | None = Field(default=None, description="class name in the model's config.json; must equal the target's for a draft")
+    tokenizer: str | None = Field(default=None, description="name of the tokenizer; draft and target must have the same one")
+    layers: int | None = Field(default=None, ge=1, description="decoder layers")
+    hidden_size: int | None = Field(default=None, ge=1, description="width of the residual stream")
+    attention_heads: int | None = Field(default=None, ge=1, description="query heads")
+    kv_heads: int | None = Field(default=None, ge=1, description="key/value heads")
+    head_size: int | None = Field(default=None, ge=1, description="width of one head")
+    intermediate_size: int | None = Field(default=None, ge=1, description="width of the feed-forward layer")
+    vocabulary: int | None = Field(default=None, ge=1, description="rows of the embedding")
+    max_positions: int | None = Field(default=None, ge=1, description="longest context, tokens")
+    tied_embeddings: bool | None = Field(default=None, description="input and output embedding are one matrix")
+    parameters: int | None = Field(default=None, ge=1, description="weights stored, count")
 
 
 class Store(Section):
@@ -130,6 +210,10 @@ class Guards(Section):
     """Limits on what a forgotten experiment can cost."""
 
     monthly_budget_usd: float | None = Field(default=None, gt=0, description="budget whose notifications go to budget_email")
+    budget_covers: Literal["region", "experiment"] = Field(
+        default="region",
+        description="costs that count: all of the region, or those with the tag `experiment`, seen only once it is a cost allocation tag",
+    )
     budget_email: str | None = Field(default=None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="who hears of the budget")
     scale_down_at: str | None = Field(
         default=None,
@@ -153,11 +237,13 @@ class Experiment(Section):
     name: str = Field(pattern=_NAME, max_length=24, description="prefix of every name in the account; a stack is `<name>-<region>`")
     owner: str = Field(default="unknown", min_length=1, description="value of the owner tag")
     regions: tuple[str, ...] = Field(min_length=1, description="one stack each")
+    tags: dict[str, str] = Field(default_factory=dict, description="further tags for everything in the account")
     cluster: Cluster = Cluster()
     capacity: Capacity = Capacity()
     placement: dict[str, Placement] = Field(default_factory=dict, description="per region")
     serving: Serving = Serving()
     variants: tuple[Variant, ...] = Field(min_length=1, description="the services to compare; the first without a draft is the baseline")
+    models: dict[str, ModelFacts] = Field(default_factory=dict, description="models the catalogue does not know, by Hugging Face id")
     benchmark: Benchmark = Benchmark()
     store: Store = Store()
     guards: Guards = Guards()
@@ -168,9 +254,35 @@ class Experiment(Section):
         """The variant that the others are measured against: the first without a draft."""
         return next(variant for variant in self.variants if not variant.speculative)
 
+    def model(self, model: str) -> Model:
+        """Facts of a model of this experiment: the catalogue's, or the experiment's own.
+
+        Raises:
+            KeyError: neither knows it; a checked experiment names no such model.
+        """
+        from specdec.catalog.models import with_own
+
+        return with_own(self.models)[model]
+
     def stack_name(self, region: str) -> str:
         """CloudFormation stack, cluster and dashboard name in one region."""
         return f"{self.name}-{region}"
+
+    def resource_tags(self) -> dict[str, str]:
+        """Tags of everything in the account: whose it is, and what a cost report needs to tell experiments apart."""
+        return {
+            "experiment": self.name,
+            "owner": self.owner,
+            "variants": " ".join(variant.name for variant in self.variants),
+            **self.tags,
+        }
+
+    def zones(self, region: str) -> tuple[str, str]:
+        """The zone of the accelerator nodes, and the other zone of the control plane."""
+        from specdec.catalog.regions import other_zone
+
+        place = self.placement[region]
+        return place.zone, place.second_zone or other_zone(self.capacity.instance_type, region, place.zone)
 
     def resolved(self) -> dict[str, Any]:
         """All fields, defaults filled in, as plain data."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from specdec.experiment import ModelFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +28,7 @@ class Model:
         max_positions: longest context the model was configured for, tokens.
         tied_embeddings: input and output embedding are one matrix.
         parameters: weights stored, count.
+        revision: git revision on Hugging Face that is staged.
         source: where the figures were read, with the date.
     """
 
@@ -39,6 +45,7 @@ class Model:
     max_positions: int
     tied_embeddings: bool
     parameters: int
+    revision: str
     source: str
 
     def weight_bytes(self, bytes_per_parameter: int = 2) -> int:
@@ -59,6 +66,7 @@ class Model:
 
 
 _QWEN3 = "config.json of the model on Hugging Face, figures public; read 2026-11 through facts collected for this project"
+_LLAMA = "config.json of the model on Hugging Face, figures public; the count follows from the shape, which a test computes"
 
 MODELS = {
     model.id: model
@@ -77,6 +85,7 @@ MODELS = {
             max_positions=40960,
             tied_embeddings=False,
             parameters=32_762_123_264,
+            revision="9216db5781bf21249d130ec9da846c4624c16137",
             source=_QWEN3,
         ),
         Model(
@@ -93,6 +102,7 @@ MODELS = {
             max_positions=40960,
             tied_embeddings=True,
             parameters=1_720_574_976,
+            revision="70d244cc86ccca08cf5af4e1e306ecf908b1ad5e",
             source=_QWEN3,
         ),
         Model(
@@ -109,7 +119,78 @@ MODELS = {
             max_positions=40960,
             tied_embeddings=True,
             parameters=596_049_920,
+            revision="c1899de289a04d12100db370d81485cdf75e47ca",
             source=_QWEN3,
+        ),
+        Model(
+            id="meta-llama/Llama-3.3-70B-Instruct",
+            architecture="LlamaForCausalLM",
+            tokenizer="llama3",
+            layers=80,
+            hidden_size=8192,
+            attention_heads=64,
+            kv_heads=8,
+            head_size=128,
+            intermediate_size=28672,
+            vocabulary=128256,
+            max_positions=131072,
+            tied_embeddings=False,
+            parameters=70_553_706_496,
+            revision="main",
+            source=_LLAMA,
+        ),
+        Model(
+            id="meta-llama/Llama-3.1-8B-Instruct",
+            architecture="LlamaForCausalLM",
+            tokenizer="llama3",
+            layers=32,
+            hidden_size=4096,
+            attention_heads=32,
+            kv_heads=8,
+            head_size=128,
+            intermediate_size=14336,
+            vocabulary=128256,
+            max_positions=131072,
+            tied_embeddings=False,
+            parameters=8_030_261_248,
+            revision="main",
+            source=_LLAMA,
+        ),
+        Model(
+            id="meta-llama/Llama-3.2-1B-Instruct",
+            architecture="LlamaForCausalLM",
+            tokenizer="llama3",
+            layers=16,
+            hidden_size=2048,
+            attention_heads=32,
+            kv_heads=8,
+            head_size=64,
+            intermediate_size=8192,
+            vocabulary=128256,
+            max_positions=131072,
+            tied_embeddings=True,
+            parameters=1_235_814_400,
+            revision="main",
+            source=_LLAMA,
         ),
     )
 }
+
+
+def with_own(own: Mapping[str, ModelFacts]) -> dict[str, Model]:
+    """The catalogue and an experiment's own ``[models]`` tables. An own entry that lacks facts of an unknown model is left out;
+    the experiment's checks have reported it.
+    """
+    models = dict(MODELS)
+    for model, facts in own.items():
+        given = facts.model_dump(exclude_none=True)
+        if model in models:
+            models[model] = replace(models[model], **given)
+        elif not missing_facts(facts):
+            models[model] = Model(id=model, source="the experiment file", **given)
+    return models
+
+
+def missing_facts(facts: ModelFacts) -> list[str]:
+    """Fields that an entry must still give for the catalogue to know nothing of its model."""
+    return [name for name, value in facts.model_dump().items() if value is None]

@@ -1,0 +1,74 @@
+"""Pieces that more than one pod is made of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cdk8s_plus_27 import k8s
+
+from charts.names import INSTANCE_TYPE_LABEL, NAMESPACE
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+AWS_CLI_IMAGE = "public.ecr.aws/aws-cli/aws-cli:2.37.0@sha256:337494c2047176fe9abcf45a5d1eaf1c2c62cae40953284fb1143b5c6170f065"
+"""AWS CLI with bash, curl and jq. Tag and digest agree in three independent public sources (2026-11-29)."""
+
+PYTHON_IMAGE = "public.ecr.aws/docker/library/python:3.12-slim@sha256:dddfd7e07f9d15aeeca61529320492139d21cac7f0070c00609243e51e4e0016"
+"""Stock Python 3.12. Digest of the tag as of 2026-10-04, in two independent public sources."""
+
+
+def script(name: str) -> str:
+    """Text of one of the scripts that run in pods."""
+    return (SCRIPTS / name).read_text(encoding="utf-8")
+
+
+def environment(values: Mapping[str, str]) -> list[k8s.EnvVar]:
+    """Environment entries in order of name, so that the same configuration gives the same manifest."""
+    return [k8s.EnvVar(name=name, value=values[name]) for name in sorted(values)]
+
+
+def quantities(**amounts: str) -> dict[str, k8s.Quantity]:
+    """Resource amounts, ``ephemeral_storage`` for ``ephemeral-storage``."""
+    return {name.replace("_", "-"): k8s.Quantity.from_string(amount) for name, amount in amounts.items()}
+
+
+def empty_dir(name: str, size: str) -> k8s.Volume:
+    """Node disk that lives as long as the pod."""
+    return k8s.Volume(name=name, empty_dir=k8s.EmptyDirVolumeSource(size_limit=k8s.Quantity.from_string(size)))
+
+
+def off_instances(instance_type: str) -> k8s.Affinity:
+    """Keeps a pod off the accelerator nodes, whether they are tainted or not."""
+    elsewhere = k8s.NodeSelectorRequirement(key=INSTANCE_TYPE_LABEL, operator="NotIn", values=[instance_type])
+    return k8s.Affinity(
+        node_affinity=k8s.NodeAffinity(
+            required_during_scheduling_ignored_during_execution=k8s.NodeSelector(
+                node_selector_terms=[k8s.NodeSelectorTerm(match_expressions=[elsewhere])]
+            )
+        )
+    )
+
+
+def restricted() -> k8s.SecurityContext:
+    """Container security context of the ``restricted`` pod security level, with a read-only root file system."""
+    return k8s.SecurityContext(
+        allow_privilege_escalation=False,
+        capabilities=k8s.Capabilities(drop=["ALL"]),
+        read_only_root_filesystem=True,
+        run_as_group=1000,
+        run_as_non_root=True,
+        run_as_user=1000,
+        seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
+    )
+
+
+def metadata(name: str, labels: Mapping[str, str]) -> k8s.ObjectMeta:
+    """Metadata of an object in the experiment's namespace."""
+    return k8s.ObjectMeta(name=name, namespace=NAMESPACE, labels=dict(labels))
+
+
+def digest(texts: Sequence[str]) -> str:
+    """8 hex digits over texts: the suffix of a config map whose content a pod must see change."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:8]

@@ -1,0 +1,245 @@
+"""One variant's server: Deployment, Service, who may reach it, and the scripts its containers run.
+
+The Deployment is plain data: the 1.27 schema behind cdk8s-plus-27 drops the claim's ``resourceClaimTemplateName`` without a word.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import cdk8s
+from cdk8s_plus_27 import k8s
+from constructs import Construct
+
+from charts.device_claims import pod_devices
+from charts.model_storage import claim_name
+from charts.names import BENCHMARK, CLIENT_LABEL, INSTANCE_TYPE_LABEL, NAMESPACE, PORT, SERVER, labels
+from charts.objects import AWS_CLI_IMAGE, digest, metadata, script
+from specdec.catalog.chips import INSTANCES
+from specdec.serving import artifact_configuration, artifact_path, command_line, settings_of
+from specdec.serving.artifact import expected_library_configuration
+from specdec.serving.command import ARTIFACT_DIR, SCRATCH_DIR, STORE
+from specdec.serving.layout import ARTIFACT_MARKER, model_marker
+
+if TYPE_CHECKING:
+    from specdec.experiment import Experiment, Variant
+
+Object = dict[str, Any]
+
+SCRIPTS = ("artifact.sh", "restore.sh", "keep.sh", "serve.sh", "ready.sh", "drain.sh")
+HOME = "/opt/specdec"
+
+SHARED_MEMORY = "64Gi"
+"""Shared memory of the server, part of its memory: the workers of one tensor-parallel group talk through it."""
+
+COMPANION_CPU = "500m"
+COMPANION_MEMORY = "2Gi"
+"""For the container that restores the artifact, and again for the one that keeps it."""
+
+DRAIN_SECONDS = 120
+STAGING_SECONDS = 2 * 3600
+"""How long a server waits for its models before it gives up and is restarted."""
+
+
+def server_share(experiment: Experiment, devices: int) -> tuple[int, int]:
+    """Processors (vCPU) and GiB of memory one server asks for: its share of the node by devices, less a sixth.
+
+    The sixth is for the kubelet, the daemons, the mount pod and the companions. Compilation is the peak: it uses host memory.
+    """
+    instance = INSTANCES[experiment.capacity.instance_type]
+    share = devices / instance.devices * 5 / 6
+    return int(instance.vcpus * share), int(instance.memory_bytes / 2**30 * share)
+
+
+class VllmService(cdk8s.Chart):
+    """Everything of one variant. Two variants differ in names, claim, command line and artifact, and in nothing else."""
+
+    def __init__(self, scope: Construct, id_: str, *, experiment: Experiment, variant: Variant, region: str, bucket: str) -> None:
+        super().__init__(scope, id_, disable_resource_name_hashes=True)
+        selector = labels(variant.service, "server")
+        texts = {name: script(name) for name in SCRIPTS}
+        scripts = f"{variant.service}-{digest(list(texts.values()))}"
+        k8s.KubeConfigMap(self, "scripts", metadata=metadata(scripts, selector), data=texts)
+        deployment = cdk8s.ApiObject(
+            self,
+            "deployment",
+            api_version="apps/v1",
+            kind="Deployment",
+            metadata=cdk8s.ApiObjectMetadata(name=variant.service, namespace=NAMESPACE, labels=selector),
+        )
+        spec = deployment_spec(experiment, variant, region=region, bucket=bucket, scripts=scripts)
+        deployment.add_json_patch(cdk8s.JsonPatch.add("/spec", spec))
+        k8s.KubeService(
+            self,
+            "service",
+            metadata=metadata(variant.service, selector),
+            spec=k8s.ServiceSpec(
+                type="ClusterIP",
+                selector=selector,
+                ports=[k8s.ServicePort(name="http", port=PORT, target_port=k8s.IntOrString.from_string("http"))],
+            ),
+        )
+        k8s.KubeNetworkPolicy(self, "policy", metadata=metadata(variant.service, selector), spec=_policy(selector))
+
+
+def deployment_spec(experiment: Experiment, variant: Variant, *, region: str, bucket: str, scripts: str) -> Object:
+    """``spec`` of the Deployment.
+
+    Args:
+        experiment: a checked experiment.
+        variant: one of its variants.
+        region: AWS region of the bucket.
+        bucket: its name; may be a token that the CDK resolves.
+        scripts: name of the config map with the scripts.
+    """
+    selector = labels(variant.service, "server")
+    return {
+        "replicas": 1,
+        # A rolling update would wait for devices that only the old pod can free.
+        "strategy": {"type": "Recreate"},
+        "progressDeadlineSeconds": experiment.serving.startup_minutes * 60 + STAGING_SECONDS + 600,
+        "revisionHistoryLimit": 3,
+        "selector": {"matchLabels": selector},
+        "template": {"metadata": {"labels": selector}, "spec": _pod(experiment, variant, region=region, bucket=bucket, scripts=scripts)},
+    }
+
+
+def _pod(experiment: Experiment, variant: Variant, *, region: str, bucket: str, scripts: str) -> Object:
+    extra, _ = pod_devices(experiment, settings_of(experiment, variant).devices)
+    artifact_environment = _artifact_environment(experiment, variant, region=region, bucket=bucket)
+    return {
+        "automountServiceAccountToken": False,
+        "containers": [
+            _server(experiment, variant),
+            _companion("keep", "keep.sh", artifact_environment),
+        ],
+        "enableServiceLinks": False,
+        "initContainers": [_companion("restore", "restore.sh", artifact_environment)],
+        "nodeSelector": {INSTANCE_TYPE_LABEL: experiment.capacity.instance_type},
+        **extra,
+        "serviceAccountName": SERVER,
+        "terminationGracePeriodSeconds": DRAIN_SECONDS + 60,
+        "tolerations": [{"key": "aws.amazon.com/neuron", "operator": "Exists", "effect": "NoSchedule"}],
+        "volumes": [
+            {"name": "scripts", "configMap": {"name": scripts, "defaultMode": 0o555}},
+            {"name": "models", "persistentVolumeClaim": {"claimName": claim_name(region), "readOnly": True}},
+            {"name": "artifacts", "emptyDir": {"sizeLimit": "600Gi"}},
+            {"name": "scratch", "emptyDir": {"sizeLimit": "300Gi"}},
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY}},
+        ],
+    }
+
+
+def _server(experiment: Experiment, variant: Variant) -> Object:
+    command = command_line(experiment, variant)
+    devices = settings_of(experiment, variant).devices
+    _, claims = pod_devices(experiment, devices)
+    cpu, memory = server_share(experiment, devices)
+    environment = {
+        **command.env,
+        "ARTIFACT_DIR": ARTIFACT_DIR,
+        "SERVED_MODEL": experiment.serving.target,
+        "WARM_ARGUMENTS": json.dumps(command.warm_args[2:], separators=(",", ":")),
+    }
+    requests = {"cpu": str(cpu), "memory": f"{memory}Gi", **claims.get("requests", {})}
+    limits = {"memory": f"{memory}Gi", **claims.get("limits", {})}
+    return {
+        "name": "server",
+        "image": command.image,
+        "command": ["bash", f"{HOME}/serve.sh"],
+        "args": list(command.args),
+        "env": _environment(environment),
+        "ports": [{"name": "http", "containerPort": PORT}],
+        "resources": {"requests": requests, "limits": limits, **({"claims": claims["claims"]} if "claims" in claims else {})},
+        "startupProbe": {
+            "httpGet": {"path": "/health", "port": "http"},
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+            "failureThreshold": experiment.serving.startup_minutes * 6,
+        },
+        "readinessProbe": {
+            "exec": {"command": ["bash", f"{HOME}/ready.sh"]},
+            "periodSeconds": 15,
+            "timeoutSeconds": 12,
+            "failureThreshold": 3,
+        },
+        # A long prefill blocks the engine; only minutes of silence mean that it is gone.
+        "livenessProbe": {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 60, "timeoutSeconds": 30, "failureThreshold": 5},
+        "lifecycle": {"preStop": {"exec": {"command": ["bash", f"{HOME}/drain.sh"]}}},
+        # The Neuron image runs as root and writes below its home.
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [
+            {"name": "scripts", "mountPath": HOME, "readOnly": True},
+            {"name": "models", "mountPath": STORE.rstrip("/"), "readOnly": True},
+            {"name": "artifacts", "mountPath": "/artifacts"},
+            {"name": "scratch", "mountPath": SCRATCH_DIR},
+            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - the container's own
+        ],
+    }
+
+
+def _companion(name: str, program: str, environment: dict[str, str]) -> Object:
+    return {
+        "name": name,
+        "image": AWS_CLI_IMAGE,
+        "command": ["bash", f"{HOME}/{program}"],
+        "env": [*_environment(environment), {"name": "ATTEMPT", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}],
+        "resources": {"requests": {"cpu": COMPANION_CPU, "memory": COMPANION_MEMORY}, "limits": {"memory": COMPANION_MEMORY}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [
+            {"name": "scripts", "mountPath": HOME, "readOnly": True},
+            {"name": "artifacts", "mountPath": "/artifacts"},
+        ],
+    }
+
+
+def _artifact_environment(experiment: Experiment, variant: Variant, *, region: str, bucket: str) -> dict[str, str]:
+    wanted = [experiment.serving.target, *([variant.draft] if variant.draft else [])]
+    return {
+        "ARTIFACT": artifact_path(experiment, variant),
+        "ARTIFACT_DIR": ARTIFACT_DIR,
+        "AWS_REGION": region,
+        "BUCKET": bucket,
+        "CONFIGURATION": json.dumps(artifact_configuration(experiment, variant), sort_keys=True, separators=(",", ":")),
+        "HOME": "/artifacts",
+        "LIBRARY_CONFIGURATION": json.dumps(
+            expected_library_configuration(experiment, variant) or {}, sort_keys=True, separators=(",", ":")
+        ),
+        "MARKER": ARTIFACT_MARKER,
+        "MODEL_MARKERS": " ".join(model_marker(model, experiment.model(model).revision) for model in wanted),
+        "SERVER": f"http://127.0.0.1:{PORT}",
+        "STAGING_SECONDS": str(STAGING_SECONDS),
+    }
+
+
+def _environment(values: dict[str, str]) -> list[Object]:
+    return [{"name": name, "value": values[name]} for name in sorted(values)]
+
+
+def _policy(selector: dict[str, str]) -> k8s.NetworkPolicySpec:
+    ours = k8s.LabelSelector(match_labels={"kubernetes.io/metadata.name": NAMESPACE})
+    benchmark = k8s.LabelSelector(match_labels={"app.kubernetes.io/component": BENCHMARK})
+    users = k8s.LabelSelector(match_labels={CLIENT_LABEL: "true"})
+    return k8s.NetworkPolicySpec(
+        pod_selector=k8s.LabelSelector(match_labels=selector),
+        policy_types=["Ingress"],
+        ingress=[
+            k8s.NetworkPolicyIngressRule(
+                from_=[
+                    k8s.NetworkPolicyPeer(namespace_selector=ours, pod_selector=benchmark),
+                    k8s.NetworkPolicyPeer(namespace_selector=users),
+                ],
+                ports=[k8s.NetworkPolicyPort(port=k8s.IntOrString.from_number(PORT), protocol="TCP")],
+            )
+        ],
+    )

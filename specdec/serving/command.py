@@ -1,0 +1,185 @@
+"""The command line of a variant's server: a pure function of the experiment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from specdec.catalog.stacks import STACKS, ServingStack
+from specdec.serving.layout import model_prefix
+
+if TYPE_CHECKING:
+    from specdec.experiment import Experiment, Variant
+
+PORT = 8000
+STORE = "/store/"
+"""Where the models of the bucket are mounted, read-only."""
+
+ARTIFACT_DIR = "/artifacts/whole"
+"""Where the compiled graphs of the variant lie on the node's disk."""
+
+SCRATCH_DIR = "/scratch"
+"""Compiler work and caches: node disk, lost with the pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """What runs in the server's container.
+
+    Attributes:
+        image: container image.
+        args: the whole command, first word ``vllm``, when nothing is compiled yet.
+        warm_args: the same command when the compiled graphs are there. NxD Inference's V0 loader writes every override it is given
+            over the loaded configuration; a nested one replaces an object by a dictionary and the server fails
+            (aws-neuron/upstreaming-to-vllm, neuronx_distributed.py, load_weights). So only flat overrides are repeated.
+        env: environment of the container.
+    """
+
+    image: str
+    args: tuple[str, ...]
+    warm_args: tuple[str, ...]
+    env: dict[str, str]
+
+
+def model_path(experiment: Experiment, model: str) -> str:
+    """Folder of a staged model inside the server's container."""
+    return STORE + model_prefix(model, experiment.model(model).revision).removeprefix("models/").rstrip("/")
+
+
+def command_line(experiment: Experiment, variant: Variant) -> CommandLine:
+    """Image, arguments and environment of the server of one variant.
+
+    Args:
+        experiment: a checked experiment: the stack exists and supports the variant's mode.
+        variant: one of ``experiment.variants``.
+    """
+    stack = STACKS[experiment.serving.stack]
+    settings = settings_of(experiment, variant)
+    head = [
+        "vllm",
+        "serve",
+        model_path(experiment, experiment.serving.target),
+        "--served-model-name",
+        experiment.serving.target,
+        "--host",
+        "0.0.0.0",  # noqa: S104 - the pod's own network namespace; the network policy says who gets in
+        "--port",
+        str(PORT),
+    ]
+    flat = {key: value for key, value in settings.overrides.items() if not isinstance(value, Mapping)}
+    return CommandLine(
+        image=stack.image,
+        args=(*head, *graph_arguments(experiment, variant)),
+        warm_args=(*head, *_graph_arguments(experiment, variant, flat if stack.generation == "nxdi-v0" else settings.overrides)),
+        env=_environment(experiment, stack),
+    )
+
+
+def graph_arguments(experiment: Experiment, variant: Variant) -> list[str]:
+    """The part of the command that decides what is compiled."""
+    return _graph_arguments(experiment, variant, settings_of(experiment, variant).overrides)
+
+
+def _graph_arguments(experiment: Experiment, variant: Variant, overrides: Mapping[str, Any]) -> list[str]:
+    stack = STACKS[experiment.serving.stack]
+    settings = settings_of(experiment, variant)
+    arguments = ["--tensor-parallel-size", str(settings.tensor_parallel_degree)]
+    arguments += ["--max-num-seqs", str(settings.max_num_seqs), "--max-model-len", str(experiment.serving.max_model_len)]
+    if stack.generation != "nxdi-v0":
+        arguments += ["--no-enable-prefix-caching"]
+    if stack.generation == "nxdi-v1":
+        # One contiguous block per sequence; without prefix caching the plugin makes a block as long as the model.
+        arguments += ["--num-gpu-blocks-override", str(settings.max_num_seqs)]
+    arguments += _overrides(stack, overrides)
+    speculation = _speculation(experiment, variant, stack)
+    return [*arguments, "--speculative-config", _json(speculation)] if speculation else arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a variant runs with after its own fields replaced those of ``serving``."""
+
+    tensor_parallel_degree: int
+    devices: int
+    max_num_seqs: int
+    overrides: dict[str, Any]
+
+
+def settings_of(experiment: Experiment, variant: Variant) -> Settings:
+    """The settings of one variant, overrides of the serving library included."""
+    serving = experiment.serving
+    return Settings(
+        tensor_parallel_degree=variant.tensor_parallel_degree or serving.tensor_parallel_degree,
+        devices=variant.devices or serving.devices,
+        max_num_seqs=variant.max_num_seqs or serving.max_num_seqs,
+        overrides=_override_values(experiment, variant, STACKS[serving.stack]),
+    )
+
+
+def _override_values(experiment: Experiment, variant: Variant, stack: ServingStack) -> dict[str, Any]:
+    serving = experiment.serving
+    values: dict[str, Any]
+    if stack.generation == "native":
+        values = {"on_device_sampling_config": {"all_greedy": True}}
+    else:
+        # The library's own defaults differ between a plain and a speculative server, in sampler and sequence parallelism:
+        # left alone, the comparison would measure them too.
+        values = {
+            "on_device_sampling_config": {"do_sample": False, "top_k": 1},
+            "save_sharded_checkpoint": True,
+            "sequence_parallel_enabled": serving.sequence_parallel,
+        }
+        if variant.mode is not None:
+            values["enable_fused_speculation"] = True
+        if variant.mode == "eagle":
+            values["enable_eagle_speculation"] = True
+    return {**values, **serving.overrides, **variant.overrides}
+
+
+def _overrides(stack: ServingStack, values: Mapping[str, Any]) -> list[str]:
+    if not values:
+        return []
+    match stack.generation:
+        case "nxdi-v0":
+            return ["--override-neuron-config", _json(values)]
+        case "nxdi-v1":
+            return ["--additional-config", _json({"override_neuron_config": values})]
+        case "native":
+            return ["--additional-config", _json({"neuron_config": values})]
+
+
+def _speculation(experiment: Experiment, variant: Variant, stack: ServingStack) -> dict[str, Any] | None:
+    if variant.mode is None or variant.draft is None:
+        return None
+    method = stack.modes[variant.mode].method
+    return {
+        **({"method": method} if method else {}),
+        "model": model_path(experiment, variant.draft),
+        "num_speculative_tokens": variant.window,
+        # vLLM refuses a draft that is longer than the target; the graph has the target's length anyway.
+        **({"max_model_len": experiment.serving.max_model_len} if stack.generation != "native" else {}),
+    }
+
+
+def _environment(experiment: Experiment, stack: ServingStack) -> dict[str, str]:
+    env = {
+        # Model folders are mounted: nothing may be fetched behind the experiment's back.
+        "HF_HUB_OFFLINE": "1",
+        "HF_HOME": f"{SCRATCH_DIR}/huggingface",
+        "NEURON_LOGICAL_NC_CONFIG": str(experiment.serving.logical_core_size),
+        "VLLM_NO_USAGE_STATS": "1",
+    }
+    if stack.generation == "native":
+        return {**env, "VLLM_CACHE_ROOT": ARTIFACT_DIR, "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "1200"}
+    env |= {
+        "BASE_COMPILE_WORK_DIR": f"{SCRATCH_DIR}/compile/",
+        "NEURON_COMPILED_ARTIFACTS": ARTIFACT_DIR,
+        "VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference",
+    }
+    return {**env, "VLLM_USE_V1": "0"} if stack.generation == "nxdi-v0" else env
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
