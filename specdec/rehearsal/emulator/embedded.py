@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -29,6 +30,22 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 """Where cdk.json, app.py and node_modules are."""
 TOOLS = ("aws", "kubectl", "helm")
 START_SECONDS = 30.0
+
+
+def _bytecode(environment: Mapping[str, str]) -> dict[str, str]:
+    """Where child processes keep compiled code, if this machine forbids keeping it beside the sources.
+
+    Without any, each of a dozen interpreters would compile ministack or the CDK anew, four seconds of CPU a time.
+    """
+    if "PYTHONDONTWRITEBYTECODE" not in environment:
+        return {}
+    return {"PYTHONPYCACHEPREFIX": str(cache_folder(environment) / "bytecode")}
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """This product's part of the user's cache (XDG base directory specification)."""
+    cache = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME", tempfile.gettempdir())) / ".cache")
+    return Path(cache) / "specdec"
 
 
 class Session:
@@ -154,10 +171,11 @@ class EmbeddedAws:
 
         ``base`` (default: this process's environment) is taken over without its AWS settings and proxies.
         """
+        given = os.environ if base is None else base
         kept = {
             name: value
-            for name, value in (os.environ if base is None else base).items()
-            if not name.startswith("AWS_") and not name.lower().endswith("_proxy")
+            for name, value in given.items()
+            if not name.startswith("AWS_") and not name.lower().endswith("_proxy") and name != "PYTHONDONTWRITEBYTECODE"
         }
         return kept | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', os.defpath)}",
@@ -170,6 +188,7 @@ class EmbeddedAws:
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
             "AWS_EC2_METADATA_DISABLED": "true",
             "NO_PROXY": "127.0.0.1,localhost",
+            **_bytecode(given),
         }
 
     def session(self, region: str) -> Session:
@@ -192,13 +211,14 @@ class EmbeddedAws:
 
     def _install_tools(self) -> None:
         folder = self.state_dir / "bin"
+        python, cache = shlex.quote(sys.executable), shlex.quote(str(cache_folder(os.environ) / "bytecode"))
         folder.mkdir(exist_ok=True)
         for tool in TOOLS:
             script = folder / tool
-            # -I and -S: no site-packages, so that a call costs milliseconds; the checkout is put on the path by hand.
+            # -I and -S: no site-packages, so that a call is quick; the checkout is put on the path by hand.
             start = f"import sys; sys.path.insert(0, {str(CHECKOUT)!r}); from specdec.rehearsal.emulator.recorder import main; "
             start += f"from pathlib import Path; sys.exit(main(Path({str(self._commands)!r}), {tool!r}, tuple(sys.argv[1:])))"
-            script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S -c {shlex.quote(start)} "$@"\n', encoding="utf-8")
+            script.write_text(f'#!/bin/sh\nexec {python} -I -S -X pycache_prefix={cache} -c {shlex.quote(start)} "$@"\n', encoding="utf-8")
             script.chmod(0o755)
 
     def _server_environment(self) -> dict[str, str]:
