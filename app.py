@@ -1,0 +1,31 @@
+"""CDK app: one stack per region of the experiment. ``cdk -c experiment=<file>`` chooses another experiment file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from specdec.errors import SpecdecError
+from specdec.experiment import load
+from stacks.app import add_stacks, new_app
+
+ROOT = Path(__file__).parent
+
+
+def main() -> int:
+    """Synthesizes into the folder that the CDK command asks for, or into ``cdk.out``."""
+    app = new_app(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))
+    path = Path(str(app.node.try_get_context("experiment") or ROOT / "experiment.toml"))
+    try:
+        experiment = load(path)
+    except SpecdecError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    add_stacks(app, experiment)
+    app.synth()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""What the experiment's pods may do, one role per service account."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aws_cdk import aws_eks as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from trainium_constructs.model_store import ARTIFACTS, MODELS, RUNS
+from trainium_constructs.roles import pod_role
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aws_cdk import aws_s3 as s3
+
+
+class PodAccess(Construct):
+    """Pod Identity for the service accounts ``server``, ``stager`` and ``benchmark``.
+
+    | service account | reads | writes |
+    | --- | --- | --- |
+    | server | models/, artifacts/ | artifacts/ |
+    | stager | models/ | models/ |
+    | benchmark | runs/ | runs/, metrics of our namespaces |
+
+    Attributes:
+        roles: role by service account.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        cluster_name: str,
+        cluster_arn: str,
+        bucket: s3.Bucket,
+        namespace: str,
+        metric_namespaces: Sequence[str],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        accounts = {
+            "server": _objects(bucket, reads=(MODELS, ARTIFACTS), writes=(ARTIFACTS,)),
+            "stager": _objects(bucket, reads=(MODELS,), writes=(MODELS,)),
+            "benchmark": [*_objects(bucket, reads=(RUNS,), writes=(RUNS,)), _metrics(metric_namespaces)],
+        }
+        self.roles: dict[str, iam.Role] = {}
+        for account, statements in accounts.items():
+            role = pod_role(self, f"{account.title()}Role", cluster_arn=cluster_arn)
+            for statement in statements:
+                role.add_to_policy(statement)
+            eks.CfnPodIdentityAssociation(
+                self,
+                f"{account.title()}Association",
+                cluster_name=cluster_name,
+                namespace=namespace,
+                service_account=account,
+                role_arn=role.role_arn,
+            )
+            self.roles[account] = role
+
+
+def _objects(bucket: s3.Bucket, *, reads: Sequence[str], writes: Sequence[str]) -> list[iam.PolicyStatement]:
+    """Listing, reading and writing under prefixes. Nobody may delete: what goes, goes by lifecycle or with the bucket."""
+    return [
+        iam.PolicyStatement(
+            sid="List",
+            actions=["s3:ListBucket"],
+            resources=[bucket.bucket_arn],
+            conditions={"StringLike": {"s3:prefix": [pattern for prefix in reads for pattern in (prefix, f"{prefix}/*")]}},
+        ),
+        iam.PolicyStatement(sid="Read", actions=["s3:GetObject"], resources=[bucket.arn_for_objects(f"{prefix}/*") for prefix in reads]),
+        iam.PolicyStatement(
+            sid="Write",
+            actions=["s3:PutObject", "s3:AbortMultipartUpload"],
+            resources=[bucket.arn_for_objects(f"{prefix}/*") for prefix in writes],
+        ),
+    ]
+
+
+def _metrics(namespaces: Sequence[str]) -> iam.PolicyStatement:
+    """PutMetricData has no resources; the namespace is the only thing that narrows it."""
+    return iam.PolicyStatement(
+        sid="PublishMetrics",
+        actions=["cloudwatch:PutMetricData"],
+        resources=["*"],
+        conditions={"StringEquals": {"cloudwatch:namespace": list(namespaces)}},
+    )

@@ -1,0 +1,93 @@
+"""EKS add-ons, each declared once, in the order in which nodes and pods need them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from aws_cdk import aws_eks as eks
+from constructs import Construct
+
+from trainium_constructs.roles import pod_role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aws_cdk import aws_iam as iam
+
+
+def addon(
+    scope: Construct,
+    construct_id: str,
+    *,
+    name: str,
+    cluster_name: str,
+    versions: Mapping[str, str],
+    configuration: Mapping[str, Any] | None = None,
+    role: iam.Role | None = None,
+    service_account: str | None = None,
+) -> eks.CfnAddon:
+    """One add-on.
+
+    The higher-level construct of the CDK knows neither conflict resolution nor Pod Identity, so this is the plain resource.
+
+    Args:
+        scope: construct that owns the add-on.
+        construct_id: construct id.
+        name: name of the add-on.
+        cluster_name: name of the cluster.
+        versions: add-on name to version; an absent name leaves the choice to EKS: its default for the Kubernetes version.
+        configuration: values under the add-on's own schema (``aws eks describe-addon-configuration``).
+        role: role that the add-on's pods assume through Pod Identity.
+        service_account: the Kubernetes service account of those pods.
+    """
+    identity = None
+    if role is not None and service_account is not None:
+        identity = [eks.CfnAddon.PodIdentityAssociationProperty(role_arn=role.role_arn, service_account=service_account)]
+    return eks.CfnAddon(
+        scope,
+        construct_id,
+        addon_name=name,
+        addon_version=versions.get(name),
+        cluster_name=cluster_name,
+        configuration_values=json.dumps(configuration, sort_keys=True) if configuration else None,
+        pod_identity_associations=identity,
+        resolve_conflicts="OVERWRITE",
+    )
+
+
+class NodeAddons(Construct):
+    """What a node needs to become ready: pod network, service network, and pod credentials. Nodes depend on this."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str, cluster_arn: str, versions: Mapping[str, str]) -> None:
+        super().__init__(scope, construct_id)
+        agent = addon(self, "PodIdentityAgent", name="eks-pod-identity-agent", cluster_name=cluster_name, versions=versions)
+        addon(self, "KubeProxy", name="kube-proxy", cluster_name=cluster_name, versions=versions)
+        role = pod_role(
+            self,
+            "VpcCniRole",
+            cluster_arn=cluster_arn,
+            managed_policies=["AmazonEKS_CNI_Policy"],
+        )
+        cni = addon(
+            self,
+            "VpcCni",
+            name="vpc-cni",
+            cluster_name=cluster_name,
+            versions=versions,
+            # Without it the CNI accepts NetworkPolicy objects and enforces none.
+            configuration={"enableNetworkPolicy": "true"},
+            role=role,
+            service_account="aws-node",
+        )
+        cni.node.add_dependency(agent)
+
+
+class PodAddons(Construct):
+    """What pods need besides nodes: names, and buckets as volumes. Needs the system nodes."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str, versions: Mapping[str, str]) -> None:
+        super().__init__(scope, construct_id)
+        addon(self, "CoreDns", name="coredns", cluster_name=cluster_name, versions=versions)
+        # The driver gets no role of its own: a volume is read with the credentials of the pod that mounts it.
+        addon(self, "MountpointS3", name="aws-mountpoint-s3-csi-driver", cluster_name=cluster_name, versions=versions)

@@ -1,0 +1,105 @@
+"""The Kubernetes cluster: control plane, its logs and keys, and who gets in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
+from aws_cdk.lambda_layer_kubectl_v36 import KubectlV36Layer
+from constructs import Construct
+
+from trainium_constructs.network import PRIVATE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aws_cdk import aws_ec2 as ec2
+
+# kubectl supports one minor version above and below its own; each entry is the nearest layer that is published.
+_KUBECTL_LAYERS = {"1.34": KubectlV35Layer, "1.35": KubectlV35Layer, "1.36": KubectlV36Layer}
+
+_ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
+
+
+class Cluster(Construct):
+    """An EKS cluster that only access entries open.
+
+    The principal that deploys is not made an administrator by the way: with the CDK that would be the CloudFormation execution
+    role, and an access entry for it could then not be declared a second time.
+
+    Attributes:
+        cluster: the cluster, for Kubernetes manifests and Helm charts.
+        name: its name, known before deployment.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        vpc: ec2.IVpc,
+        kubernetes_version: str,
+        public_access_cidrs: Sequence[str],
+        admin_principal_arns: Sequence[str],
+        log_retention: logs.RetentionDays,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.name = name
+        # EKS would create this group by itself, without an end to its retention, and leave it behind.
+        control_plane_logs = logs.LogGroup(
+            self,
+            "ControlPlaneLogs",
+            log_group_name=f"/aws/eks/{name}/cluster",
+            retention=log_retention,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        secrets_key = kms.Key(
+            self,
+            "SecretsKey",
+            description=f"Kubernetes secrets of {name}",
+            enable_key_rotation=True,
+            pending_window=cdk.Duration.days(7),
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        endpoint = eks.EndpointAccess.PRIVATE
+        if public_access_cidrs:
+            endpoint = eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*public_access_cidrs)
+        cluster = eks.Cluster(
+            self,
+            "Cluster",
+            cluster_name=name,
+            version=eks.KubernetesVersion.of(kubernetes_version),
+            vpc=vpc,
+            vpc_subnets=[{"subnet_type": PRIVATE}],
+            endpoint_access=endpoint,
+            secrets_encryption_key=secrets_key,
+            cluster_logging=[
+                eks.ClusterLoggingTypes.API,
+                eks.ClusterLoggingTypes.AUDIT,
+                eks.ClusterLoggingTypes.AUTHENTICATOR,
+                eks.ClusterLoggingTypes.CONTROLLER_MANAGER,
+                eks.ClusterLoggingTypes.SCHEDULER,
+            ],
+            bootstrap_cluster_creator_admin_permissions=False,
+            # Networking and DNS are add-ons of this stack, each with one owner, instead of unmanaged copies.
+            bootstrap_self_managed_addons=False,
+            default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
+            default_capacity=0,
+            kubectl_provider_options=eks.KubectlProviderOptions(
+                kubectl_layer=_KUBECTL_LAYERS[kubernetes_version](self, "KubectlLayer"),
+            ),
+        )
+        cluster.node.add_dependency(control_plane_logs)
+        for index, arn in enumerate(admin_principal_arns):
+            cluster.grant_access(
+                f"Admin{index}",
+                arn,
+                [eks.AccessPolicy.from_access_policy_name(_ADMIN_POLICY, access_scope_type=eks.AccessScopeType.CLUSTER)],
+            )
+        # The stubs of Cluster lack one property of ICluster that the class has.
+        self.cluster = cast("eks.ICluster", cluster)

@@ -1,0 +1,72 @@
+"""Container Insights with the Neuron monitor, and the log groups its agents write to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import aws_cdk as cdk
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from trainium_constructs.addons import addon
+from trainium_constructs.roles import pod_role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_KINDS = ("application", "dataplane", "host", "performance")
+
+
+class ContainerLogs(Construct):
+    """The four log groups of Container Insights, created before an agent does it without a retention and outside the stack.
+
+    Attributes:
+        application: where the output of containers goes.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str, retention: logs.RetentionDays) -> None:
+        super().__init__(scope, construct_id)
+        groups = {
+            kind: logs.LogGroup(
+                self,
+                kind.title(),
+                log_group_name=f"/aws/containerinsights/{cluster_name}/{kind}",
+                retention=retention,
+                removal_policy=cdk.RemovalPolicy.DESTROY,
+            )
+            for kind in _KINDS
+        }
+        self.application = groups["application"]
+
+
+class Observability(Construct):
+    """The CloudWatch Observability add-on, set to classic Container Insights.
+
+    Classic metrics are ordinary CloudWatch metrics, which dashboards and alarms in a template can name; those of the newer OpenTelemetry
+    pipeline are not.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str, cluster_arn: str, versions: Mapping[str, str]) -> None:
+        super().__init__(scope, construct_id)
+        role = pod_role(
+            self,
+            "AgentRole",
+            cluster_arn=cluster_arn,
+            managed_policies=["CloudWatchAgentServerPolicy"],
+        )
+        addon(
+            self,
+            "CloudWatch",
+            name="amazon-cloudwatch-observability",
+            cluster_name=cluster_name,
+            versions=versions,
+            configuration={
+                "containerInsights": {"enabled": True},
+                "containerLogs": {"enabled": True},
+                "neuronMonitor": {"enabled": True},
+                "applicationSignals": {"enabled": False},
+                "dcgmExporter": {"enabled": False},
+            },
+            role=role,
+            service_account="cloudwatch-agent",
+        )

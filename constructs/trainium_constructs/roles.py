@@ -1,0 +1,58 @@
+"""IAM roles, each for one service and as narrow as that service allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from aws_cdk import aws_iam as iam
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from constructs import Construct
+
+
+def service_role(
+    scope: Construct,
+    construct_id: str,
+    *,
+    service: str,
+    conditions: Mapping[str, object] | None = None,
+    session_tags: bool = False,
+    managed_policies: Sequence[str] = (),
+) -> iam.Role:
+    """A role that one AWS service may assume.
+
+    Args:
+        scope: construct that owns the role.
+        construct_id: construct id.
+        service: service principal, e.g. ``ec2.amazonaws.com``.
+        conditions: what else has to hold for it to be assumed.
+        session_tags: whether the service tags its sessions.
+        managed_policies: names of AWS managed policies.
+    """
+    principal: iam.PrincipalBase = iam.ServicePrincipal(service, conditions=conditions)
+    if session_tags:
+        principal = principal.with_session_tags()
+    return iam.Role(
+        scope,
+        construct_id,
+        # The stubs of PrincipalBase and IPrincipal name one parameter differently, nothing else.
+        assumed_by=cast("iam.IPrincipal", principal),
+        managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in managed_policies],
+    )
+
+
+def pod_role(scope: Construct, construct_id: str, *, cluster_arn: str, managed_policies: Sequence[str] = ()) -> iam.Role:
+    """A role that only EKS Pod Identity of one cluster can assume.
+
+    ``sts:TagSession`` is part of it: EKS tags each session with cluster, namespace and service account.
+    """
+    return service_role(
+        scope,
+        construct_id,
+        service="pods.eks.amazonaws.com",
+        conditions={"ArnEquals": {"aws:SourceArn": cluster_arn}},
+        session_tags=True,
+        managed_policies=managed_policies,
+    )

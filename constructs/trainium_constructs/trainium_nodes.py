@@ -1,0 +1,118 @@
+"""The accelerator nodes: one managed node group in one zone, bought in one of three ways."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks as eks
+from constructs import Construct
+
+from trainium_constructs.node_groups import ROLE_LABEL, metadata_options, root_volume, tag_instances
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aws_cdk import aws_iam as iam
+
+Purchase = Literal["on-demand", "reservation", "capacity-block"]
+
+TAINT = "aws.amazon.com/neuron"
+"""Key of the taint that keeps all pods off the accelerator nodes but those that tolerate it."""
+
+_NODE_CONFIG = """\
+---
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  instance:
+    localStorage:
+      strategy: RAID0
+"""
+
+
+def node_group_name(*, zone: str, purchase: Purchase) -> str:
+    """Name of the group, known before deployment.
+
+    Zone and purchase are the two choices that make CloudFormation replace the group; being in the name, they cannot collide with
+    the group they replace.
+    """
+    return f"accelerator-{zone}-{purchase}"
+
+
+class TrainiumNodes(Construct):
+    """A node group of Trainium instances.
+
+    The instance type is in the launch template alone: EKS refuses it in both places, a Capacity Block allows only this one,
+    and the check in the CDK's own node group does not know the type.
+
+    Attributes:
+        name: name of the node group.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        cluster_name: str,
+        role: iam.Role,
+        subnet_id: str,
+        zone: str,
+        instance_type: str,
+        purchase: Purchase,
+        reservation_id: str | None,
+        desired_nodes: int,
+        max_nodes: int,
+        root_volume_gib: int,
+        tags: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.name = node_group_name(zone=zone, purchase=purchase)
+        # The array takes images, container layers, logs and emptyDir volumes off the root volume and onto NVMe.
+        user_data = ec2.MultipartUserData()
+        user_data.add_part(ec2.MultipartBody.from_raw_body(content_type="application/node.eks.aws", body=_NODE_CONFIG))
+        template = ec2.CfnLaunchTemplate(
+            self,
+            "LaunchTemplate",
+            launch_template_data=ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
+                instance_type=instance_type,
+                metadata_options=metadata_options(),
+                block_device_mappings=[root_volume(root_volume_gib)],
+                user_data=cdk.Fn.base64(user_data.render()),
+                tag_specifications=tag_instances(f"{cluster_name}-accelerator", tags),
+                instance_market_options=(
+                    ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty(market_type="capacity-block")
+                    if purchase == "capacity-block"
+                    else None
+                ),
+                capacity_reservation_specification=(
+                    ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty(
+                        capacity_reservation_target=ec2.CfnLaunchTemplate.CapacityReservationTargetProperty(
+                            capacity_reservation_id=reservation_id
+                        )
+                    )
+                    if purchase != "on-demand"
+                    else None
+                ),
+            ),
+        )
+        eks.CfnNodegroup(
+            self,
+            "Group",
+            cluster_name=cluster_name,
+            nodegroup_name=self.name,
+            node_role=role.role_arn,
+            subnets=[subnet_id],
+            ami_type="AL2023_x86_64_NEURON",
+            capacity_type="CAPACITY_BLOCK" if purchase == "capacity-block" else "ON_DEMAND",
+            labels={ROLE_LABEL: "accelerator"},
+            taints=[eks.CfnNodegroup.TaintProperty(key=TAINT, value="true", effect="NO_SCHEDULE")],
+            launch_template=eks.CfnNodegroup.LaunchTemplateSpecificationProperty(
+                id=template.ref, version=template.attr_latest_version_number
+            ),
+            scaling_config=eks.CfnNodegroup.ScalingConfigProperty(min_size=0, desired_size=desired_nodes, max_size=max_nodes),
+            # The default strategy starts the new node before it drains the old one, and there is no second trn2 to start.
+            update_config=eks.CfnNodegroup.UpdateConfigProperty(max_unavailable=1, update_strategy="MINIMAL"),
+        )
