@@ -70,10 +70,6 @@ class Capacity(Section):
     desired_nodes: int = Field(default=1, ge=0, description="accelerator nodes to start with; 0 deploys everything else")
     max_nodes: int = Field(default=1, ge=1, description="upper limit of the node group")
     root_volume_gib: int = Field(default=500, ge=100, le=16384, description="root volume in GiB; Neuron images are tens of GiB each")
-    device_driver: Literal["dra", "device-plugin"] = Field(
-        default="dra",
-        description="who hands out Neuron devices: the driver for Dynamic Resource Allocation, or the device plugin with its scheduler",
-    )
     efa: bool = Field(default=False, description="attach EFA interfaces; an experiment on one node needs none")
     system_instance_type: str = Field(default="m7i.2xlarge", description="EC2 instance type of the node for system pods and the benchmark")
     allow_unlisted_region: bool = Field(

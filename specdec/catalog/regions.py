@@ -40,3 +40,9 @@ OFFERS = {
     ),
 }
 """Instance type to the regions known to offer it."""
+
+
+def other_zone(instance_type: str, region: str, zone: str) -> str:
+    """A zone of the region besides ``zone``: the first that the catalogue lists, else the first by letter."""
+    listed = [name for offer in OFFERS.get(instance_type, ()) if offer.region == region for name in offer.zones]
+    return next(name for name in (*listed, f"{region}a", f"{region}b") if name != zone)
