@@ -38,13 +38,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A speed-up with its interval; above 1 is faster."""
+    """A speed-up with the ends of its interval, if it has one; above 1 is faster."""
 
     label: str
     variant: int
     value: float
-    low: float
-    high: float
+    ends: tuple[float, float] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +57,13 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Predicted TPOT by window, what was measured, and the baseline, milliseconds."""
+    """Predicted TPOT by window with its range, what was measured, and the baseline, milliseconds."""
 
     label: str
     windows: tuple[int, ...]
     predicted: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
     measured: tuple[tuple[int, float], ...]
     baseline: float
     recommended: int | None
@@ -101,19 +102,21 @@ def speed_ups(name: str, title: str, intervals: Sequence[Interval], variants: Se
         for interval in intervals:
             shift = (others.index(interval.variant) - (len(others) - 1) / 2) * 0.6 / len(others)
             y = list(labels).index(interval.label) + shift
-            verdict = GOOD if interval.low > 1 else BAD if interval.high < 1 else MUTED
-            axes.plot([interval.low, interval.high], [y, y], color=verdict, lw=2.2, solid_capstyle="butt")
+            low, high = interval.ends or (interval.value, interval.value)
+            verdict = MUTED if interval.ends is None else GOOD if low > 1 else BAD if high < 1 else MUTED
+            axes.plot([low, high], [y, y], color=verdict, lw=2.2, solid_capstyle="butt")
             label = variants[interval.variant] if several else None
-            axes.plot([interval.value], [y], ls="", marker=marker(interval.variant), ms=6, mew=0, color=verdict, label=label)
+            fill = verdict if interval.ends else "none"
+            axes.plot([interval.value], [y], ls="", marker=marker(interval.variant), ms=6, mew=1, color=verdict, mfc=fill, label=label)
         axes.axvline(1, color=INK, lw=1)
         _rows(axes, labels)
-        reach = [bound for interval in intervals for bound in (interval.low, interval.high)]
+        reach = [bound for interval in intervals for bound in interval.ends or (interval.value,)]
         axes.set_xlim(min(0.9, *reach) * 0.95, max(1.1, *reach) * 1.05)
         axes.set_xlabel("times as fast as the baseline")
 
     alt = f"{title}. " + " ".join(
-        f"{interval.label}{f', {variants[interval.variant]}' if several else ''}: {interval.value:.2f}, interval {interval.low:.2f} "
-        f"to {interval.high:.2f}."
+        f"{interval.label}{f', {variants[interval.variant]}' if several else ''}: {interval.value:.2f}, "
+        + (f"interval {interval.ends[0]:.2f} to {interval.ends[1]:.2f}." if interval.ends else "too few prompts for an interval.")
         for interval in intervals
     )
     return draw(name, title, alt, height=_height(len(labels)), paint=paint, legend=several)
@@ -140,7 +143,7 @@ def step_histograms(name: str, title: str, histograms: Sequence[Histogram], vari
     return draw(name, title, alt, height=0.25 + 1.15 * lines, paint=paint, rows=lines, columns=2, legend=False)
 
 
-def acceptance(name: str, title: str, rows: Sequence[tuple[str, Sequence[float]]], variant: int) -> Picture:
+def acceptance(name: str, title: str, rows: Sequence[tuple[str, Sequence[float | None]]], variant: int) -> Picture:
     """A table of shaded cells: test cases down, positions of the window across, the chance that a proposal there is kept."""
     longest = max(len(values) for _, values in rows)
 
@@ -148,6 +151,8 @@ def acceptance(name: str, title: str, rows: Sequence[tuple[str, Sequence[float]]
         (axes,) = panels
         for place, (_, values) in enumerate(rows):
             for position, value in enumerate(values):
+                if value is None:
+                    continue
                 axes.barh(place, 0.94, left=position + 0.53, height=0.86, color=colour(variant), alpha=0.06 + 0.44 * value, lw=0)
                 if longest <= 8:
                     axes.text(position + 1, place, f"{100 * value:.0f}", ha="center", va="center", fontsize=9)
@@ -157,16 +162,24 @@ def acceptance(name: str, title: str, rows: Sequence[tuple[str, Sequence[float]]
         axes.set_xticks(_ticks(longest))
         axes.set_xlabel("position in the window (cells: % kept)")
 
-    alt = f"{title}. " + " ".join(f"{label}: {', '.join(f'{100 * value:.0f}%' for value in values)}." for label, values in rows)
+    alt = f"{title}. " + " ".join(
+        f"{label}: {', '.join('too few' if value is None else f'{100 * value:.0f}%' for value in values)}." for label, values in rows
+    )
     return draw(name, title, alt, height=_height(len(rows)), paint=paint, legend=False)
 
 
 def window_curves(name: str, title: str, curves: Sequence[Curve], variant: int) -> Picture:
-    """Small panels, one per test case: predicted TPOT by window, the measured points, the baseline."""
+    """Small panels, one per test case: predicted TPOT by window, the measured points, the baseline.
+
+    All have one scale, cut at twice the slowest baseline: how much worse than that does not matter.
+    """
+    points = [value for curve in curves for value in (*curve.predicted, *(tpot for _, tpot in curve.measured))]
+    top = min(1.1 * max(*points, *(curve.baseline for curve in curves)), 2 * max(curve.baseline for curve in curves))
 
     def paint(panels: Sequence[Axes]) -> None:
         for axes, curve in zip(panels, curves, strict=False):
             axes.axhline(curve.baseline, color=colour(0), lw=1.4, ls=(0, (4, 2)), label="baseline")
+            axes.fill_between(curve.windows, curve.low, curve.high, color=colour(variant), alpha=0.2, lw=0)
             axes.plot(curve.windows, curve.predicted, color=colour(variant), lw=1.6, label="predicted")
             for window, value in curve.measured:
                 axes.plot([window], [value], ls="", marker=marker(variant), ms=6.5, mew=0, color=colour(variant), label="measured")
@@ -175,7 +188,7 @@ def window_curves(name: str, title: str, curves: Sequence[Curve], variant: int) 
                 axes.plot([curve.recommended], [best], ls="", marker="o", ms=10, mfc="none", mew=1.4, color=GOOD, label="recommended")
             advice = f"window {curve.recommended}" if curve.recommended is not None else "off"
             axes.set_title(f"{curve.label}: {advice}")
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, top)
             axes.set_xlim(0.4, max(curve.windows) + 0.6)
             axes.set_xticks(_ticks(max(curve.windows)))
             axes.tick_params(axis="y", labelcolor=MUTED)
@@ -189,7 +202,7 @@ def window_curves(name: str, title: str, curves: Sequence[Curve], variant: int) 
         for curve in curves
     )
     lines = math.ceil(len(curves) / 2)
-    return draw(name, title, alt, height=0.55 + 1.25 * lines, paint=paint, rows=lines, columns=2, share=True)
+    return draw(name, title, alt, height=0.55 + 1.25 * lines, paint=paint, rows=lines, columns=2)
 
 
 def _height(rows: int) -> float:

@@ -91,18 +91,17 @@ def draw(
     rows: int = 1,
     columns: int = 1,
     legend: bool = True,
-    share: bool = False,
 ) -> Picture:
     """Makes one picture of ``rows`` times ``columns`` panels, ``height`` inches high; ``paint`` fills the panels.
 
-    With ``legend``, one legend above all panels, from the labels that the panels set. With ``share``, the panels have the same axes.
+    With ``legend``, one legend above all panels, from the labels that the panels set.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context(_STYLE):  # pyright: ignore[reportArgumentType]
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        panels: list[Axes] = list(figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share).flat)
+        panels: list[Axes] = list(figure.subplots(rows, columns, squeeze=False).flat)
         paint(panels)
         if legend:
             seen: dict[str, Any] = {}

@@ -1,0 +1,75 @@
+"""Composes a report from a run and its verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from specdec.analysis.verdict import Verdict
+from specdec.report.content import Content, Section, Tally, Text
+from specdec.report.numbers import Trace
+from specdec.report.parts import evidence, money, speculation, speed
+from specdec.report.parts.view import TONES, View
+from specdec.report.source import Run
+
+
+def build(run: Run, verdict: Verdict) -> tuple[Content, Trace]:
+    """The whole report, and the trace of every number in it."""
+    view = View(run, verdict, Trace(run.records))
+    made: list[Section | None] = [
+        speed.result(view),
+        speed.latency(view),
+        speculation.acceptance(view),
+        speculation.window(view),
+        money.cost(view) if view.complete else None,
+        evidence.parity(view),
+        evidence.failures(view),
+        evidence.method(view),
+        evidence.limits(view),
+        evidence.environment(view),
+    ]
+    manifest = run.manifest
+    content = Content(
+        title=f"{verdict.experiment}: {', '.join(verdict.speculative) or 'speculation'} against {', '.join(verdict.baselines)}",
+        sentence=verdict.sentence if view.complete else f"This run is {verdict.status}: it has numbers, but no verdict.",
+        warnings=_warnings(view),
+        tallies=_tallies(view),
+        facts=(
+            ("Run", verdict.run),
+            ("Started", manifest.started_utc),
+            ("Ended", manifest.ended_utc),
+            ("Configuration hash", verdict.configuration_hash),
+        ),
+        sections=tuple(section for section in made if section is not None),
+    )
+    return content, view.trace
+
+
+def _warnings(view: View) -> tuple[Text, ...]:
+    found: list[Text] = []
+    if not view.complete:
+        problem = (view.run.manifest.problem or "").rstrip(".")
+        found.append(f"The run did not come to its end{f': {problem}' if problem else ''}. Nothing is concluded from what it left.")
+    if emulated := evidence.emulations(view):
+        found.append(f"Not all of this is real: {'; '.join(emulated)}.")
+    failed = [line for variant in view.variants for line in view.trace.sent(None, variant) if view.run.records[line - 1].outcome != "ok"]
+    if failed:
+        number = view.trace.number("failed", len(failed), "count", str(len(failed)), "requests that did not end ok", sorted(failed))
+        found.append((number, " requests failed and are in no other number; see What failed."))
+    return tuple(found)
+
+
+def _tallies(view: View) -> tuple[Tally, ...]:
+    if not view.complete:
+        return ()
+    rows = [c for c in view.verdict.comparisons if c.best_baseline]
+    words = Counter(c.decision if c.counts else "does not count" for c in rows)
+    tallies: list[Tally] = []
+    for word in (*TONES, "does not count"):
+        if words[word]:
+            cases = [c for c in rows if (c.decision if c.counts else "does not count") == word]
+            lines = sorted({line for c in cases for line in view.trace.measured(c.test_case, c.variant, c.against)})
+            number = view.trace.number(
+                f"tally/{word}", words[word], "test cases", str(words[word]), f"rows whose verdict is: {word}", lines
+            )
+            tallies.append(Tally(word, number, TONES.get(word, "quiet")))
+    return tuple(tallies)

@@ -1,0 +1,123 @@
+"""What a report says, apart from how it looks: sections of tables and pictures that HTML and Markdown render alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from specdec.report.numbers import Number
+from specdec.report.svg import Picture
+
+Tone = Literal["plain", "good", "bad", "quiet"]
+Part = str | Number
+Text = str | tuple[Part, ...]
+"""Running text, with traced numbers where it states any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell: text and numbers in order.
+
+    Attributes:
+        parts: what it holds; nothing renders as "n/a", for "cannot be told".
+        tone: how it is to be taken; never the only carrier of meaning.
+        code: whether it is text from outside, to be set in fixed width as it is.
+    """
+
+    parts: tuple[Part, ...]
+    tone: Tone = "plain"
+    code: bool = False
+
+    @property
+    def text(self) -> str:
+        """As plain text."""
+        return "".join(part if isinstance(part, str) else part.shown for part in self.parts) or "n/a"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column head.
+
+    Attributes:
+        title: of the column.
+        kind: ``word`` for a few words, ``figure`` for numbers, ``prose`` for sentences, which may wrap.
+    """
+
+    title: str
+    kind: Literal["word", "figure", "prose"] = "word"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows whose first cell names them."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the report.
+
+    Attributes:
+        key: anchor.
+        title: heading.
+        paragraphs: what to know before looking.
+        points: the same as a list.
+        pictures, tables: the evidence.
+    """
+
+    key: str
+    title: str
+    paragraphs: tuple[Text, ...] = ()
+    points: tuple[Text, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many test cases came out one way."""
+
+    word: str
+    number: Number
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A whole report.
+
+    Attributes:
+        title: of the document.
+        sentence: the answer.
+        warnings: what a reader must know before believing the sentence.
+        tallies: test cases by decision.
+        facts: run, date, configuration: (name, value) pairs.
+        sections: in order.
+    """
+
+    title: str
+    sentence: str
+    warnings: tuple[Text, ...]
+    tallies: tuple[Tally, ...]
+    facts: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+
+
+def cell(*parts: Part | None, tone: Tone = "plain", code: bool = False) -> Cell:
+    """A cell; if any part is None, the whole cannot be told."""
+    known = tuple(part for part in parts if part is not None)
+    return Cell(known if len(known) == len(parts) else (), tone, code)
+
+
+def columns(*titles: str) -> tuple[Column, ...]:
+    """Column heads; one that starts with ``>`` is for figures, with ``~`` for prose."""
+    kinds: dict[str, Literal["figure", "prose"]] = {">": "figure", "~": "prose"}
+    return tuple(Column(title[1:], kinds[title[0]]) if title[0] in kinds else Column(title) for title in titles)
+
+
+def parts(text: Text) -> tuple[Part, ...]:
+    """Running text as parts."""
+    return (text,) if isinstance(text, str) else text

@@ -1,0 +1,64 @@
+"""The report as Markdown, for a pull request or a wiki: the same words and tables, without the pictures."""
+
+from __future__ import annotations
+
+import re
+
+from specdec.report.content import Cell, Content, Part, Table, Text, parts
+
+
+def render(report: Content, digest: str) -> str:
+    """The whole document; ``digest`` is the SHA-256 of the records it was computed from."""
+    blocks = [f"# {_escape(report.sentence)}", _escape(report.title)]
+    if report.tallies:
+        blocks.append(" · ".join(f"**{t.number.shown}** {t.word}" for t in report.tallies))
+    blocks += [f"> {_text(warning)}" for warning in report.warnings]
+    blocks.append("\n".join(f"- {name}: `{value}`" for name, value in report.facts))
+    for section in report.sections:
+        blocks.append(f"## {section.title}")
+        blocks += [_text(paragraph) for paragraph in section.paragraphs]
+        if section.points:
+            blocks.append("\n".join(f"- {_text(point)}" for point in section.points))
+        blocks += [_table(table) for table in section.tables]
+    blocks.append(f"Computed from `records.jsonl` (SHA-256 `{digest}`). `report.json` names the lines behind every number.")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _table(table: Table) -> str:
+    lines = [f"**{_escape(table.caption)}**", "", _row([_escape(column.title) for column in table.columns])]
+    lines.append(_row(["---:" if column.kind == "figure" else "---" for column in table.columns]))
+    lines += [_row([_cell(cell) for cell in row]) for row in table.rows]
+    return "\n".join(lines)
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cell(cell: Cell) -> str:
+    if not cell.parts:
+        return "n/a"
+    if cell.code:
+        return _code(cell.text)
+    text = _escape(cell.text)
+    return f"**{text}**" if cell.tone in ("good", "bad") else text
+
+
+def _text(text: Text) -> str:
+    return "".join(_part(part) for part in parts(text))
+
+
+def _part(part: Part) -> str:
+    return _escape(part if isinstance(part, str) else part.shown)
+
+
+def _code(text: str) -> str:
+    """A code span that holds any text within one table cell: long enough a fence, no line break, no bar."""
+    flat = re.sub(r"\s*\n\s*", " ⏎ ", text).replace("|", "\\|")
+    fence = "`" * (max((len(run) for run in re.findall("`+", flat)), default=0) + 1)
+    pad = " " if flat[:1] in ("`", " ") or flat[-1:] in ("`", " ") else ""
+    return f"{fence}{pad}{flat}{pad}{fence}" if flat else ""
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>|#$~])", r"\\\1", text).replace("\n", " ")

@@ -1,0 +1,1 @@
+"""The sections of a report, grouped by what they are about."""
