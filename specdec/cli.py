@@ -11,6 +11,7 @@ from specdec.errors import EXIT_INTERRUPTED, SpecdecError
 
 COMMANDS = {
     "rehearse": "Run the whole experiment on this machine: no account, no accelerator.",
+    "bench": "Measure OpenAI-compatible endpoints against each other.",
 }
 """Subcommand name to its line in ``specdec --help``, in the order a user meets them. The module is ``specdec.commands.<name>``."""
 

@@ -14,7 +14,7 @@ from specdec.catalog.regions import OFFERS
 from specdec.errors import Mistake
 
 if TYPE_CHECKING:
-    from specdec.experiment import Capacity, Placement, Serving, Variant
+    from specdec.experiment import Benchmark, Capacity, Placement, Serving, Variant
 
 Check = Callable[..., Iterator[Mistake]]
 _CHECKS: list[tuple[tuple[str, ...], Check]] = []
@@ -216,3 +216,13 @@ def _node_counts(capacity: Capacity) -> Iterator[Mistake]:
         yield Mistake(
             "capacity.desired_nodes", capacity.desired_nodes, f"is more than capacity.max_nodes ({capacity.max_nodes})", "Raise max_nodes"
         )
+
+
+@_reads("benchmark")
+def _rate_goes_with_arrival(benchmark: Benchmark) -> Iterator[Mistake]:
+    if benchmark.arrival == "closed" and benchmark.rate is not None:
+        yield Mistake(
+            "benchmark.rate", benchmark.rate, "has no meaning in a closed loop", 'Set arrival to "poisson" or "constant", or remove it'
+        )
+    if benchmark.arrival != "closed" and benchmark.rate is None:
+        yield Mistake("benchmark.rate", None, f"is missing beside arrival = {benchmark.arrival!r}", "Give requests per second and variant")

@@ -24,9 +24,10 @@ Outcome = Literal["ok", "early-eos", "refused", "timeout", "http-error", "stream
 ``cut``: the connection ended before the stream did. ``bad-response``: not the protocol. ``cancelled``: Ctrl-C.
 """
 
-TokenSource = Literal["continuous-usage", "final-usage", "requested-length", "none"]
-"""Where token counts come from, best first: cumulative usage on every chunk; usage on the last chunk only;
-the fixed length that was asked for with ``ignore_eos``; nowhere (then no per-token metric exists)."""
+TokenSource = Literal["continuous-usage", "server-timings", "final-usage", "requested-length", "none"]
+"""Where token counts come from, best first: cumulative usage on every chunk; llama.cpp's ``timings`` on every chunk, as exact,
+and a chunk is then one step as the server counts steps; usage on the last chunk only; the fixed length that was asked for with
+``ignore_eos``; nowhere (then no per-token metric exists)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class RequestRecord:
         prompt_class: ``structured``, ``code``, ``extraction``, ``long-form``, ``open`` or ``multilingual``; own sets may name others.
         prompt: prompt id, unique in its set; variants are paired by (prompt, repeat).
         repeat: 0-based repetition of the same prompt.
-        block: 0-based alternation block the request ran in.
+        block: 0-based alternation block the request ran in; -1 for warm-up.
         warmup: excluded from every metric.
         concurrency: requests in flight by design (closed loop).
         sent_utc: wall time of sending, ISO 8601 with Z.
@@ -70,7 +71,7 @@ class RequestRecord:
         output_tokens: total completion tokens, else None.
         token_source: see ``TokenSource``.
         requested_tokens: fixed output length asked for, or None.
-        chunk_times: seconds from sending to the arrival of each content-bearing chunk, ascending.
+        chunk_times: seconds from sending to the arrival of each chunk that brought tokens, ascending.
         chunk_tokens: cumulative completion tokens at each of these chunks (same length), or None.
         closed: seconds from sending until the stream ended, or None.
         text: the output (content, and reasoning before it if any).
@@ -145,9 +146,10 @@ class RunManifest:
         started_utc, ended_utc: ISO 8601 with Z.
         environment: machine, versions, engine, what was emulated: plain data.
         variants: variant name to {"url", "model", "mode", "draft", "window", "role": "baseline" | "speculative"}.
-        counts: records by variant and outcome: ``{"baseline": {"ok": 24}}``.
+        counts: records by variant and outcome, warm-up left out: ``{"baseline": {"ok": 24}}``.
         server_counters: per variant, differences of the server's speculation counters over the run, or None where not reported.
         records_sha256: of ``records.jsonl``.
+        problem: what ended a run that is not ``complete``, for a person to read.
     """
 
     run: str
@@ -162,6 +164,7 @@ class RunManifest:
     counts: dict[str, dict[str, int]]
     server_counters: dict[str, dict[str, Any] | None]
     records_sha256: str
+    problem: str | None = None
     schema: int = SCHEMA
 
     def to_json(self) -> str:

@@ -1,0 +1,292 @@
+"""The streaming client: one request to an OpenAI-compatible endpoint becomes one record.
+
+Standard library only, so that it starts at once, weighs little and disturbs nothing it measures. The connection is opened before
+the clock starts and kept between requests: time to first token is the server's, not the handshake's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from specdec.benchmark.http1 import Connection, Cut, Endpoint, Exchange, ProtocolError, Refused
+from specdec.benchmark.records import Outcome, RequestRecord
+from specdec.benchmark.stream import BadStreamError, CompletionStream, ServerError
+
+if TYPE_CHECKING:
+    from specdec.benchmark.plan import Job, Plan, Target
+
+IDLE_LIMIT = 2.0
+"""Seconds after which an idle connection is not used again. Uvicorn, which vLLM serves with, closes after 5."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """Deadlines of one request, seconds.
+
+    Attributes:
+        connect: until the connection stands.
+        stall: without a byte from the server, the wait for the first token included.
+        total: from sending to the end of the stream.
+    """
+
+    connect: float = 10.0
+    stall: float = 120.0
+    total: float = 1800.0
+
+
+class Client:
+    """Connections to one target, kept and used again."""
+
+    def __init__(self, target: Target, timeouts: Timeouts, headers: dict[str, str]) -> None:
+        self.target = target
+        self.endpoint = Endpoint.of(target.url)
+        self._timeouts = timeouts
+        self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "specdec", **headers}
+        self._idle: list[Connection] = []
+
+    async def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body of a GET below the base URL, e.g. ``/metrics``.
+
+        Raises:
+            Refused: no connection.
+            TimeoutError: no connection, or no end of the response, within the connect deadline each.
+            Cut, ProtocolError: the response broke off, or is not HTTP.
+        """
+        connection = await Connection.open(self.endpoint, timeout=self._timeouts.connect)
+        body: list[bytes] = []
+        try:
+            exchange = connection.request(
+                self.endpoint, "GET", path, headers=self._headers, body=b"", on_body=lambda piece, _: body.append(piece)
+            )
+            await asyncio.wait_for(exchange.done, self._timeouts.connect)
+        finally:
+            connection.close()
+        return exchange.parser.status or 0, b"".join(body)
+
+    async def warm(self, connections: int) -> None:
+        """Opens connections ahead of a burst of requests, as many as will be in flight. What fails here fails again in ``ask``."""
+        self._idle = [connection for connection in self._idle if connection.usable(IDLE_LIMIT)]
+        opening = [Connection.open(self.endpoint, timeout=self._timeouts.connect) for _ in range(connections - len(self._idle))]
+        for opened in await asyncio.gather(*opening, return_exceptions=True):
+            if isinstance(opened, Connection):
+                opened.release()
+                self._idle.append(opened)
+
+    async def ask(self, job: Job, plan: Plan) -> RequestRecord:
+        """Sends one request and reads its stream to the end.
+
+        Raises nothing for what the server does: the outcome says it. A task cancelled after sending gets the record of what had
+        come, outcome ``cancelled``, and is to end then.
+        """
+        body = json.dumps(request_body(self.target, job, plan), ensure_ascii=False).encode()
+        path = "/v1/chat/completions" if plan.api == "chat" else "/v1/completions"
+        blank = _blank(self.target, job, plan)
+        while True:
+            stream = CompletionStream()
+            try:
+                connection = await self._connect()
+            except Refused as error:
+                return dataclasses.replace(blank, outcome="refused", error=str(error), sent=perf_counter(), sent_utc=utc_now())
+            except TimeoutError:
+                message = f"no connection to {self.endpoint.authority} within {self._timeouts.connect:g} s"
+                return dataclasses.replace(blank, outcome="timeout", error=message, sent=perf_counter(), sent_utc=utc_now())
+            again = connection.used
+            reader = _BodyReader(stream)
+            exchange = connection.request(self.endpoint, "POST", path, headers=self._headers, body=body, on_body=reader.feed)
+            reader.exchange = exchange
+            sent_utc = utc_now()
+            outcome, error = await self._follow(exchange, stream, reader, job)
+            if outcome == "cut" and again and exchange.parser.status is None and not exchange.heard:
+                # The server closed the idle connection while this request was on its way: it never read it.
+                connection.close()
+                continue
+            connection.release()
+            if outcome != "cancelled" and connection.usable(IDLE_LIMIT):
+                self._idle.append(connection)
+            return _record(blank, exchange, stream, outcome, error, sent_utc, plan)
+
+    def close(self) -> None:
+        """Closes what is kept open."""
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+
+    async def _connect(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable(IDLE_LIMIT):
+                return connection
+            connection.close()
+        return await Connection.open(self.endpoint, timeout=self._timeouts.connect)
+
+    async def _follow(self, exchange: Exchange, stream: CompletionStream, reader: _BodyReader, job: Job) -> tuple[Outcome, str | None]:
+        try:
+            late = await self._wait(exchange)
+        except asyncio.CancelledError:
+            return "cancelled", "interrupted"
+        if late:
+            return "timeout", f"{late}; {len(stream.times)} chunks had come"
+        error = exchange.done.exception()
+        match error:
+            case ServerError():
+                return "stream-error", str(error)
+            case BadStreamError() | ProtocolError():
+                return "bad-response", str(error)
+            case Cut():
+                return "cut", f"{error}; {len(stream.times)} chunks had come"
+            case None:
+                return _judge(exchange, stream, reader, job)
+            case _:
+                raise error
+
+    async def _wait(self, exchange: Exchange) -> str | None:
+        """Waits for the end of the response; says which deadline passed first, if one did."""
+        limits = self._timeouts
+        while not exchange.done.done():
+            now = perf_counter()
+            stall, total = exchange.received + limits.stall - now, exchange.sent + limits.total - now
+            if total <= 0:
+                return f"not done within {limits.total:g} s"
+            if stall <= 0:
+                return f"nothing received for {limits.stall:g} s"
+            await asyncio.wait({exchange.done}, timeout=min(stall, total))
+        return None
+
+
+class _BodyReader:
+    """Gives the body to the stream where it is one, else keeps its beginning for the error message."""
+
+    def __init__(self, stream: CompletionStream) -> None:
+        self.exchange: Exchange | None = None
+        self.other = b""
+        self._stream = stream
+        self._is_stream: bool | None = None
+
+    def feed(self, piece: bytes, stamp: float) -> None:
+        if self._is_stream is None and self.exchange is not None:
+            parser = self.exchange.parser
+            kind = parser.headers.get("content-type", "text/event-stream").lower()
+            self._is_stream = parser.status == 200 and kind.startswith("text/event-stream")
+        if self._is_stream:
+            self._stream.feed(piece, stamp)
+        elif len(self.other) < 4096:
+            self.other += piece
+
+
+def request_body(target: Target, job: Job, plan: Plan) -> dict[str, Any]:
+    """The JSON that is sent for one job."""
+    prompt = job.prompt
+    body: dict[str, Any] = {
+        "model": target.model,
+        "max_tokens": job.output_tokens,
+        "temperature": job.temperature,
+        "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+    }
+    if plan.api == "chat":
+        system = [{"role": "system", "content": prompt.system}] if prompt.system else []
+        body["messages"] = [*system, {"role": "user", "content": prompt.text}]
+        if plan.thinking is not None:
+            body["chat_template_kwargs"] = {"enable_thinking": plan.thinking}
+    else:
+        body["prompt"] = f"{prompt.system}\n{prompt.text}" if prompt.system else prompt.text
+    if plan.ignore_eos:
+        body["ignore_eos"] = True
+    if job.temperature > 0:
+        body["seed"] = plan.seed + job.repeat
+    if plan.near_ties:
+        body |= {"logprobs": True, "top_logprobs": 2} if plan.api == "chat" else {"logprobs": 2}
+    if target.engine == "llamacpp":
+        # Its only exact count per event; other servers need not know the field.
+        body["timings_per_token"] = True
+    return body
+
+
+def utc_now() -> str:
+    """Wall time, ISO 8601 with milliseconds and Z."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _judge(exchange: Exchange, stream: CompletionStream, reader: _BodyReader, job: Job) -> tuple[Outcome, str | None]:
+    status, wanted = exchange.parser.status, job.output_tokens
+    if status != 200:
+        return "http-error", f"HTTP {status}: {_message(reader.other)}"
+    if reader.other or not (stream.times or stream.ended or stream.finish_reason):
+        kind = exchange.parser.headers.get("content-type", "no content type")
+        return "bad-response", f"not an event stream with tokens ({kind}): {reader.other[:200].decode(errors='replace')!r}"
+    if not (stream.ended or stream.finish_reason):
+        return "cut", f"the stream stopped without a finish reason; {len(stream.times)} chunks had come"
+    if stream.total is None:
+        if stream.finish_reason in ("length", None):
+            return "ok", None
+        return "early-eos", f"finish_reason {stream.finish_reason!r}, and the server counts no tokens"
+    if not job.fixed_length or stream.total == wanted:
+        return "ok", None
+    if stream.total > wanted:
+        return "bad-response", f"{stream.total} tokens, {wanted} were asked for"
+    return "early-eos", f"finish_reason {stream.finish_reason!r} after {stream.total} of {wanted} tokens"
+
+
+def _message(body: bytes) -> str:
+    try:
+        parsed: Any = json.loads(body)
+        error = parsed.get("error", parsed)
+        return str(error.get("message") or error.get("detail") or error if isinstance(error, dict) else error)[:300]  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    except (ValueError, AttributeError):
+        return body[:300].decode(errors="replace").strip() or "no body"
+
+
+def _blank(target: Target, job: Job, plan: Plan) -> RequestRecord:
+    return RequestRecord(
+        run=plan.run,
+        lane="exact",
+        variant=target.variant,
+        test_case=job.prompt.test_case,
+        prompt_class=job.prompt.prompt_class,
+        prompt=job.prompt.id,
+        repeat=job.repeat,
+        block=job.block,
+        warmup=job.warmup,
+        concurrency=plan.concurrency,
+        sent_utc="",
+        sent=0.0,
+        outcome="cancelled",
+        requested_tokens=job.output_tokens if job.fixed_length else None,
+        temperature=job.temperature,
+        thinking=plan.thinking if plan.api == "chat" else None,
+    )
+
+
+def _record(
+    blank: RequestRecord, exchange: Exchange, stream: CompletionStream, outcome: Outcome, error: str | None, sent_utc: str, plan: Plan
+) -> RequestRecord:
+    source, total, tokens = stream.source, stream.total, tuple(stream.tokens)
+    if source == "none" and outcome == "ok" and blank.requested_tokens is not None and stream.finish_reason == "length":
+        source, total = "requested-length", blank.requested_tokens
+    counted = bool(tokens) and len(tokens) == len(stream.times)
+    if not counted and source == "final-usage" and total == len(stream.times):
+        # As many chunks as tokens, and every chunk brought at least one: each brought exactly one.
+        tokens, counted = tuple(range(1, len(stream.times) + 1)), True
+    return dataclasses.replace(
+        blank,
+        outcome=outcome,
+        error=error,
+        sent=exchange.sent,
+        sent_utc=sent_utc,
+        finish_reason=stream.finish_reason,
+        prompt_tokens=stream.prompt_tokens,
+        output_tokens=total,
+        token_source=source,
+        chunk_times=tuple(round(time - exchange.sent, 6) for time in stream.times),
+        chunk_tokens=tokens if counted else None,
+        closed=None if exchange.closed is None else round(exchange.closed - exchange.sent, 6),
+        text=stream.text,
+        server=stream.server,
+        near_tie=tuple(stream.near_tie) if plan.near_ties and stream.near_tie else None,
+    )

@@ -1,0 +1,263 @@
+"""What a run will do: everything the client needs, and nothing of how an experiment file looks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from specdec.benchmark import prompts as prompt_sets
+from specdec.benchmark.client import Timeouts
+from specdec.benchmark.http1 import Endpoint
+from specdec.errors import BadInputError, Mistake
+
+if TYPE_CHECKING:
+    from specdec.benchmark.prompts import Prompt
+    from specdec.experiment import Experiment
+
+Api = Literal["chat", "completions"]
+"""Which route is asked: ``/v1/chat/completions`` or ``/v1/completions``."""
+
+Schedule = Literal["alternate", "concurrent"]
+"""``alternate``: variants take turns in blocks. ``concurrent``: all are loaded at once, as in the published experiment."""
+
+Arrival = Literal["closed", "poisson", "constant"]
+"""``closed``: a number of requests is kept in flight. The others send at a rate, whatever comes back."""
+
+
+def new_run_id(now: datetime | None = None) -> str:
+    """A run id, ``YYYYmmddTHHMMSSZ-<6 hex>``: sorts by time, unique enough for machines that start in the same second."""
+    return f"{(now or datetime.now(UTC)).strftime('%Y%m%dT%H%M%SZ')}-{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One variant's endpoint.
+
+    Attributes:
+        variant: variant name.
+        url: base URL, with or without ``/v1``.
+        role: ``baseline`` or ``speculative``.
+        model: name to ask for; None asks the server, which then must serve exactly one.
+        mode, draft, window: of the variant, None for a baseline or where not known.
+        engine: ``owned_by`` of the served model, filled in by the run.
+    """
+
+    variant: str
+    url: str
+    role: Literal["baseline", "speculative"]
+    model: str | None = None
+    mode: str | None = None
+    draft: str | None = None
+    window: int | None = None
+    engine: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One request that will be sent to every variant.
+
+    Attributes:
+        prompt, repeat: what pairs the variants' records.
+        block: see ``RequestRecord``.
+        warmup: see ``RequestRecord``.
+        output_tokens: most tokens to generate.
+        fixed_length: whether exactly that many are to come, end-of-sequence ignored.
+        temperature: as sent.
+    """
+
+    prompt: Prompt
+    repeat: int
+    block: int
+    output_tokens: int
+    fixed_length: bool
+    temperature: float
+    warmup: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A run, decided to the last request.
+
+    Attributes:
+        run: run id.
+        experiment: experiment name.
+        configuration, configuration_hash: see ``RunManifest``.
+        targets: the variants; the first is the baseline.
+        prompts: what is asked.
+        output_tokens: tokens every request generates unless its prompt says otherwise.
+        concurrency: requests in flight per variant in a closed loop; size of a block in any case.
+        repeats: times each prompt is sent to each variant.
+        temperature: unless the prompt says otherwise.
+        thinking: Qwen3 thinking mode to set; None says nothing about it.
+        api, schedule, arrival: see their types.
+        rate: requests per second and variant, for ``poisson`` and ``constant``.
+        warmup: requests per variant before the measured ones.
+        seed: fixes order, arrivals and, above temperature 0, sampling.
+        ignore_eos: ask for exactly the output length.
+        near_ties: ask for the log-probabilities of the two best tokens. Slows the server: for parity questions only.
+        timeouts: deadlines of each request.
+        headers: sent with every request, e.g. Authorization. Not stored.
+        environment: added to the manifest's.
+    """
+
+    run: str
+    experiment: str
+    configuration: dict[str, Any]
+    configuration_hash: str
+    targets: tuple[Target, ...]
+    prompts: tuple[Prompt, ...]
+    output_tokens: int = 600
+    concurrency: int = 4
+    repeats: int = 2
+    temperature: float = 0.0
+    thinking: bool | None = False
+    api: Api = "chat"
+    schedule: Schedule = "alternate"
+    arrival: Arrival = "closed"
+    rate: float | None = None
+    warmup: int = 4
+    seed: int = 1
+    ignore_eos: bool = True
+    near_ties: bool = False
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    environment: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        mistakes = list(self._mistakes())
+        if mistakes:
+            raise BadInputError("run", mistakes)
+
+    def _mistakes(self) -> list[Mistake]:
+        found: list[Mistake] = []
+        for target in self.targets:
+            try:
+                Endpoint.of(target.url)
+            except ValueError as error:
+                found.append(Mistake(f"target {target.variant}", target.url, f"is {error}", "Use http://host:port"))
+        names = [target.variant for target in self.targets]
+        found.extend(
+            Mistake("target", name, "is named twice", "Give each target its own name: --target NAME=URL")
+            for name in sorted({name for name in names if names.count(name) > 1})
+        )
+        if not self.targets:
+            found.append(Mistake("targets", [], "are none", "Name at least one"))
+        if not self.prompts:
+            found.append(Mistake("prompts", [], "are none", "Choose test cases that the prompt set has"))
+        for name, least in (("output_tokens", 2), ("concurrency", 1), ("repeats", 1), ("warmup", 0)):
+            value: int = getattr(self, name)
+            if value < least:
+                found.append(Mistake(name, value, f"is less than {least}", f"Use {least} or more"))
+        if not 0 <= self.temperature <= 2:
+            found.append(Mistake("temperature", self.temperature, "is not within 0 and 2", "Use 0 for greedy decoding"))
+        if self.arrival == "closed" and self.rate is not None:
+            found.append(
+                Mistake("rate", self.rate, "has no meaning in a closed loop", "Set arrival to poisson or constant, or leave it out")
+            )
+        if self.arrival != "closed" and (self.rate is None or self.rate <= 0):
+            found.append(Mistake("rate", self.rate, f"is no rate, and arrival is {self.arrival}", "Give requests per second and variant"))
+        return found
+
+    @property
+    def total(self) -> int:
+        """Requests of the whole run, warm-up included."""
+        return len(self.targets) * (self.warmup + len(self.prompts) * self.repeats)
+
+    def job(self, prompt: Prompt, repeat: int, block: int) -> Job:
+        """The measured request of one prompt and repeat."""
+        return Job(
+            prompt=prompt,
+            repeat=repeat,
+            block=block,
+            output_tokens=prompt.output_tokens or self.output_tokens,
+            fixed_length=self.ignore_eos,
+            temperature=self.temperature if prompt.temperature is None else prompt.temperature,
+        )
+
+    @classmethod
+    def from_experiment(
+        cls,
+        experiment: Experiment,
+        urls: dict[str, str],
+        *,
+        run: str | None = None,
+        base: Path | None = None,
+        environment: dict[str, Any] | None = None,
+    ) -> Plan:
+        """The exact lane of an experiment.
+
+        Args:
+            experiment: what to measure.
+            urls: base URL per variant name. Variants without one are left out.
+            run: run id; a new one by default.
+            base: folder that a relative ``benchmark.prompts`` path starts from.
+            environment: added to the manifest's.
+
+        Raises:
+            BadInputError: a URL for a variant that the experiment does not have, none at all, or a wrong prompt file.
+        """
+        names = [variant.name for variant in experiment.variants]
+        unknown = [name for name in urls if name not in names]
+        if unknown:
+            raise BadInputError(
+                "targets", [Mistake("target", name, "is no variant of the experiment", f"Use {', '.join(names)}") for name in unknown]
+            )
+        benchmark = experiment.benchmark
+        ordered = sorted(experiment.variants, key=lambda variant: variant.name != experiment.baseline.name)
+        return cls(
+            run=run or new_run_id(),
+            experiment=experiment.name,
+            configuration=experiment.resolved(),
+            configuration_hash=experiment.configuration_hash(),
+            targets=tuple(
+                Target(
+                    variant=variant.name,
+                    url=urls[variant.name],
+                    role="speculative" if variant.speculative else "baseline",
+                    mode=variant.mode,
+                    draft=variant.draft,
+                    window=variant.window,
+                )
+                for variant in ordered
+                if variant.name in urls
+            ),
+            prompts=prompt_sets.load(benchmark.prompts, base=base),
+            output_tokens=benchmark.output_tokens,
+            concurrency=benchmark.concurrency,
+            repeats=benchmark.repeats,
+            temperature=benchmark.temperature,
+            thinking=benchmark.thinking,
+            api=benchmark.api,
+            schedule=benchmark.schedule,
+            arrival=benchmark.arrival,
+            rate=benchmark.rate,
+            warmup=benchmark.concurrency if benchmark.warmup is None else benchmark.warmup,
+            seed=benchmark.seed,
+            timeouts=Timeouts(stall=benchmark.stall_seconds, total=benchmark.request_seconds),
+            environment=environment or {},
+        )
+
+    def only(self, test_cases: tuple[str, ...]) -> Plan:
+        """The same plan with the prompts of these test cases only.
+
+        Raises:
+            BadInputError: a test case that the prompt set does not have.
+        """
+        known = list(dict.fromkeys(prompt.test_case for prompt in self.prompts))
+        unknown = [name for name in test_cases if name not in known]
+        if unknown:
+            raise BadInputError(
+                "run", [Mistake("test-case", name, "is not in the prompt set", f"Use {', '.join(known)}") for name in unknown]
+            )
+        return replace(self, prompts=tuple(prompt for prompt in self.prompts if prompt.test_case in test_cases))
+
+
+def hash_of(configuration: dict[str, Any]) -> str:
+    """12 hex digits over plain data, as ``Experiment.configuration_hash`` makes them."""
+    canonical = json.dumps(configuration, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]

@@ -1,0 +1,303 @@
+"""One run of the exact lane: asks, keeps every record as it ends, and writes the manifest last."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import platform
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal, TypeVar, cast
+
+from specdec.benchmark import counters, load
+from specdec.benchmark.client import Client, utc_now
+from specdec.benchmark.http1 import Cut, ProtocolError, Refused
+from specdec.benchmark.plan import Job, Plan, Target
+from specdec.benchmark.records import RequestRecord, RunManifest
+from specdec.errors import BadInputError, EnvironmentFault, Mistake, SpecdecError
+
+_Fault = TypeVar("_Fault", bound=Exception)
+
+RECORDS = "records.jsonl"
+MANIFEST = "manifest.json"
+
+GIVE_UP_AFTER = 4
+"""Requests to one variant that fail in a row, and at least as many as are in flight, before the run ends: the server is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """How far a run is.
+
+    Attributes:
+        message: what is being done, for a person.
+        done, total: requests, warm-up included.
+        record: the request that just ended, or None.
+    """
+
+    message: str
+    done: int
+    total: int
+    record: RequestRecord | None = None
+
+
+class ServerGoneError(SpecdecError):
+    """One variant's server stopped answering; the run ends."""
+
+
+def run(plan: Plan, folder: Path, *, on_event: Callable[[RunEvent], None] = lambda _: None) -> RunManifest:
+    """Carries out a plan.
+
+    Each record is appended to ``records.jsonl`` and flushed when its request ends; ``manifest.json`` appears at the end, at once
+    or not at all. Ctrl-C ends the run early with status ``interrupted``, a server that is gone with ``failed``; both keep what
+    was measured, and the manifest's ``problem`` says what happened.
+
+    Args:
+        plan: what to do.
+        folder: the run's own folder, made if needed; without a run in it.
+        on_event: told of every step, from the thread that called.
+
+    Raises:
+        SpecdecError: a server does not answer before the run starts, or serves no model to ask for. Nothing was measured.
+        BadInputError: the folder holds a run already.
+        EnvironmentFault: the folder cannot be written.
+    """
+    if (folder / RECORDS).exists() or (folder / MANIFEST).exists():
+        raise BadInputError("run", [Mistake("folder", str(folder), "holds a run already", "Name a new folder")])
+    return asyncio.run(_Run(plan, folder, on_event).execute())
+
+
+class _Run:
+    def __init__(self, plan: Plan, folder: Path, on_event: Callable[[RunEvent], None]) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._on_event = on_event
+        self._clients: list[Client] = []
+        self._counts: dict[str, Counter[str]] = {target.variant: Counter() for target in plan.targets}
+        self._failures = {target.variant: 0 for target in plan.targets}
+        self._done = 0
+        self._latest_send = 0.0
+        self._hash = hashlib.sha256()
+
+    async def execute(self) -> RunManifest:
+        started = utc_now()
+        self._on_event(RunEvent("asking the servers what they serve", 0, self._plan.total))
+        targets = await asyncio.gather(*(_served(target, self._plan) for target in self._plan.targets))
+        self._clients = [Client(target, self._plan.timeouts, self._plan.headers) for target in targets]
+        status: Literal["complete", "interrupted", "failed"] = "complete"
+        problem = None
+        before = after = None
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with (self._folder / RECORDS).open("x", encoding="utf-8") as self._file:
+                try:
+                    await self._turn(load.warmup(self._plan), range(len(targets)))
+                    before = await self._scrape()
+                    for block in load.blocks(self._plan):
+                        await self._turn(block.jobs, block.order)
+                    after = await self._scrape()
+                except asyncio.CancelledError:
+                    status, problem = "interrupted", "interrupted"
+                except ExceptionGroup as group:
+                    gone = _first_of(group, ServerGoneError)
+                    if gone is None:
+                        raise _first_of(group, OSError) or group from None
+                    status, problem = "failed", str(gone)
+            manifest = self._manifest(targets, status, problem, started, before, after)
+            _write_whole(self._folder / MANIFEST, manifest.to_json())
+        except OSError as error:
+            remedy = f"Free some space or choose another folder; {self._done} records are in {self._folder / RECORDS}"
+            raise EnvironmentFault(f"cannot write {error.filename or self._folder}: {error.strerror}", remedy=remedy) from None
+        finally:
+            for client in self._clients:
+                client.close()
+        self._on_event(RunEvent(status, self._done, self._plan.total))
+        return manifest
+
+    async def _turn(self, jobs: tuple[Job, ...], order: Iterable[int]) -> None:
+        if not jobs:
+            return
+        if self._plan.schedule == "concurrent":
+            async with asyncio.TaskGroup() as group:
+                for index in order:
+                    group.create_task(self._one_variant(self._clients[index], jobs))
+        else:
+            for index in order:
+                await self._one_variant(self._clients[index], jobs)
+
+    async def _one_variant(self, client: Client, jobs: tuple[Job, ...]) -> None:
+        plan = self._plan
+        if plan.arrival == "closed" or jobs[0].warmup:
+            waiting = deque(jobs)
+            await client.warm(min(plan.concurrency, len(jobs)))
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(plan.concurrency, len(jobs))):
+                    group.create_task(self._worker(client, waiting))
+            return
+        times = load.arrivals(len(jobs), rate=plan.rate or 0.0, arrival=plan.arrival, seed=plan.seed + jobs[0].block)
+        start = perf_counter()
+        async with asyncio.TaskGroup() as group:
+            for job, time in zip(jobs, times, strict=True):
+                await asyncio.sleep(max(0.0, start + time - perf_counter()))
+                self._latest_send = max(self._latest_send, perf_counter() - start - time)
+                group.create_task(self._ask(client, job))
+
+    async def _worker(self, client: Client, waiting: deque[Job]) -> None:
+        while waiting and await self._ask(client, waiting.popleft()):
+            pass
+
+    async def _ask(self, client: Client, job: Job) -> bool:
+        """Asks, keeps the record, and tells whether to go on."""
+        record = await client.ask(job, self._plan)
+        self._keep(record)
+        if record.outcome == "cancelled":
+            return False
+        variant = record.variant
+        self._failures[variant] = 0 if record.outcome in ("ok", "early-eos") else self._failures[variant] + 1
+        if self._failures[variant] >= max(GIVE_UP_AFTER, self._plan.concurrency):
+            count = f"{self._failures[variant]} requests in a row failed"
+            raise ServerGoneError(f"{variant} at {client.target.url}: {count}, the last one with {record.outcome}: {record.error}")
+        return True
+
+    def _keep(self, record: RequestRecord) -> None:
+        line = record.to_json() + "\n"
+        self._file.write(line)
+        self._file.flush()
+        self._hash.update(line.encode())
+        self._done += 1
+        if not record.warmup:
+            self._counts[record.variant][record.outcome] += 1
+        what = "warm-up" if record.warmup else f"{record.variant} {record.test_case}"
+        self._on_event(RunEvent(what, self._done, self._plan.total, record))
+
+    async def _scrape(self) -> list[counters.Counters | None]:
+        return list(await asyncio.gather(*(_counters(client) for client in self._clients)))
+
+    def _manifest(
+        self,
+        targets: Iterable[Target],
+        status: Literal["complete", "interrupted", "failed"],
+        problem: str | None,
+        started: str,
+        before: list[counters.Counters | None] | None,
+        after: list[counters.Counters | None] | None,
+    ) -> RunManifest:
+        plan = self._plan
+        shared = Counter(target.url for target in plan.targets)
+        counted: dict[str, dict[str, Any] | None] = {}
+        for index, target in enumerate(plan.targets):
+            # Two variants at one address share its counters, and no difference tells them apart.
+            own = shared[target.url] == 1 and before is not None and after is not None
+            counted[target.variant] = counters.difference(before[index], after[index]) if own and before and after else None
+        variants: dict[str, dict[str, Any]] = {}
+        for target in targets:
+            fields = asdict(target)
+            variants[fields.pop("variant")] = fields
+        return RunManifest(
+            run=plan.run,
+            status=status,
+            problem=problem,
+            experiment=plan.experiment,
+            configuration=plan.configuration,
+            configuration_hash=plan.configuration_hash,
+            started_utc=started,
+            ended_utc=utc_now(),
+            environment={**_environment(), **self._load_settings(), **plan.environment},
+            variants=variants,
+            counts={variant: dict(counts) for variant, counts in self._counts.items()},
+            server_counters=counted,
+            records_sha256=self._hash.hexdigest(),
+        )
+
+    def _load_settings(self) -> dict[str, Any]:
+        plan = self._plan
+        settings: dict[str, Any] = {
+            "api": plan.api,
+            "schedule": plan.schedule,
+            "arrival": plan.arrival,
+            "warmup": plan.warmup,
+            "seed": plan.seed,
+            "ignore_eos": plan.ignore_eos,
+        }
+        if plan.arrival != "closed":
+            settings |= {"rate": plan.rate, "latest_send_seconds": round(self._latest_send, 6)}
+        return {"load": settings}
+
+
+async def _served(target: Target, plan: Plan) -> Target:
+    """The target with the model's name and engine as the server tells them."""
+    client = Client(target, plan.timeouts, plan.headers)
+    try:
+        status, body = await client.get("/v1/models")
+    except (Refused, TimeoutError, Cut, ProtocolError) as error:
+        reason = str(error) or f"no answer within {plan.timeouts.connect:g} s"
+        raise EnvironmentFault(
+            f"{target.variant}: no server at {target.url}: {reason}", remedy="Start it, or correct the URL; nothing was measured"
+        ) from None
+    listed = _models(body) if status == 200 else {}
+    if target.model is not None:
+        if listed and target.model not in listed:
+            raise BadInputError(target.url, [Mistake("model", target.model, "is not served", f"Use {', '.join(listed)}")])
+        return replace(target, engine=listed.get(target.model))
+    if len(listed) != 1:
+        problem = f"serves {len(listed)} models" if status == 200 else f"answers GET /v1/models with HTTP {status}"
+        remedy = f"Name one: {', '.join(listed)}" if listed else "Name the model to ask for, with --model"
+        raise BadInputError(target.url, [Mistake("model", None, f"is not given, and the server {problem}", remedy)])
+    model, engine = next(iter(listed.items()))
+    return replace(target, model=model, engine=engine)
+
+
+def _models(body: bytes) -> dict[str, str | None]:
+    try:
+        parsed: Any = json.loads(body)
+        return {str(model["id"]): model.get("owned_by") for model in parsed["data"]}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+async def _counters(client: Client) -> counters.Counters | None:
+    try:
+        status, body = await client.get("/metrics")
+    except (Refused, TimeoutError, Cut, ProtocolError):
+        return None
+    return counters.parse(body.decode(errors="replace")) if status == 200 else None
+
+
+def _first_of(group: BaseExceptionGroup[Any], kind: type[_Fault]) -> _Fault | None:
+    for error in group.exceptions:
+        found = _first_of(cast("BaseExceptionGroup[Any]", error), kind) if isinstance(error, BaseExceptionGroup) else error
+        if isinstance(found, kind):
+            return found
+    return None
+
+
+def _write_whole(path: Path, text: str) -> None:
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _environment() -> dict[str, Any]:
+    model = ""
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        model = found[1] if found else ""
+    except OSError:
+        pass
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "cpu": model or None,
+        "cpus": os.cpu_count(),
+        "load_average": [round(value, 2) for value in os.getloadavg()] if hasattr(os, "getloadavg") else None,
+    }

@@ -1,0 +1,190 @@
+"""``specdec bench``: measures any OpenAI-compatible endpoints against each other."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from specdec import console
+from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
+
+if TYPE_CHECKING:
+    from specdec.benchmark.plan import Plan
+
+NAMES = ("baseline", "speculative")
+"""Names of one or two targets that are given without."""
+
+_CHANGEABLE = (
+    "output_tokens",
+    "concurrency",
+    "repeats",
+    "warmup",
+    "schedule",
+    "arrival",
+    "rate",
+    "api",
+    "temperature",
+    "thinking",
+    "seed",
+)
+
+
+@click.command(short_help="Measure OpenAI-compatible endpoints against each other.")
+@click.option(
+    "--target", "targets", multiple=True, required=True, metavar="[NAME=]URL", help="Endpoint of a variant; the first is the baseline."
+)
+@click.option(
+    "--experiment", type=click.Path(path_type=Path), help="Take everything not given here from this experiment; names are its variants."
+)
+@click.option("--prompts", metavar="SET|FILE", help="Prompt set: classes, published, or a JSONL or text file.  [default: classes]")
+@click.option("--test-case", "test_cases", multiple=True, help="Only this test case; may be given again.")
+@click.option("--output-tokens", type=click.IntRange(min=2), help="Tokens of every answer.  [default: 600]")
+@click.option("--concurrency", type=click.IntRange(min=1), help="Requests in flight.  [default: 4]")
+@click.option("--repeats", type=click.IntRange(min=1), help="Times each prompt is sent to each variant.  [default: 2]")
+@click.option("--warmup", type=click.IntRange(min=0), help="Unmeasured requests per variant first.  [default: as many as in flight]")
+@click.option("--schedule", type=click.Choice(["alternate", "concurrent"]), help="Take turns, or load all at once.  [default: alternate]")
+@click.option(
+    "--arrival", type=click.Choice(["closed", "poisson", "constant"]), help="Keep requests in flight, or send at a rate.  [default: closed]"
+)
+@click.option("--rate", type=float, help="Requests per second and variant, for poisson and constant.")
+@click.option("--api", type=click.Choice(["chat", "completions"]), help="Route to ask.  [default: chat]")
+@click.option("--temperature", type=float, help="0 decodes greedily.  [default: 0]")
+@click.option("--thinking/--no-thinking", default=None, help="Qwen3 thinking mode.  [default: --no-thinking]")
+@click.option("--plain-template", is_flag=True, help="Do not mention thinking mode: for servers that refuse chat_template_kwargs.")
+@click.option(
+    "--eos/--ignore-eos",
+    "eos",
+    default=False,
+    help="Let answers end by themselves, or ask for exactly the length.  [default: --ignore-eos]",
+)
+@click.option("--near-ties", is_flag=True, help="Ask for log-probabilities, to explain differing texts. Slows the server.")
+@click.option("--model", help="Model to ask for; else what the server serves.")
+@click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the API key.")
+@click.option("--seed", type=click.IntRange(min=0), help="Fixes order and arrivals.  [default: 1]")
+@click.option("--stall-seconds", type=click.FloatRange(min=0.001), help="Deadline without a byte.  [default: 120]")
+@click.option("--request-seconds", type=click.FloatRange(min=0.001), help="Deadline of a request.  [default: 1800]")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder for the run's own folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print manifest and summary as one JSON object.")
+def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) -> int:
+    r"""Measure OpenAI-compatible endpoints against each other, exactly.
+
+    Variants take turns on the same prompts. Every request is kept with its raw times in runs/<run id>/records.jsonl;
+    `specdec report runs/<run id>` compares the variants.
+
+    \b
+    specdec bench --target http://127.0.0.1:8001 --target http://127.0.0.1:8002
+    specdec bench --target plain=http://a:8000 --target window-7=http://b:8000 --prompts my.jsonl --json
+    """
+    from specdec.benchmark.run import RunEvent, run
+    from specdec.benchmark.summary import as_table, summarize
+
+    plan = _plan([_named(text, index, len(targets)) for index, text in enumerate(targets)], given)
+    folder = out / plan.run
+    with console.progress(f"measuring into {folder}") as step:
+
+        def show(event: RunEvent) -> None:
+            step.update(event.message, event.done, event.total)
+
+        manifest = run(plan, folder, on_event=show)
+    summary = summarize(manifest, folder)
+    if as_json:
+        import json
+
+        click.echo(json.dumps({"folder": str(folder), "manifest": dataclasses.asdict(manifest), "summary": summary}, ensure_ascii=False))
+    else:
+        click.echo(as_table(summary))
+    if manifest.problem:
+        console.say(f"{manifest.status}: {manifest.problem}")
+    return {"complete": EXIT_OK, "failed": EXIT_FAILED, "interrupted": EXIT_INTERRUPTED}[manifest.status]
+
+
+def _named(text: str, index: int, count: int) -> tuple[str, str]:
+    name, equals, url = text.partition("=")
+    if equals and "/" not in name:
+        return name, url
+    if count <= 2:
+        return NAMES[index], text
+    return ("baseline" if index == 0 else f"speculative-{index}"), text
+
+
+def _plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
+    from specdec.benchmark.client import Timeouts
+
+    if given["experiment"] is not None:
+        from specdec.benchmark.plan import Plan
+        from specdec.experiment import load
+
+        plan = Plan.from_experiment(load(given["experiment"]), dict(targets), base=given["experiment"].parent)
+    else:
+        plan = _free_plan(targets, given)
+    changes: dict[str, Any] = {name: given[name] for name in _CHANGEABLE if given[name] is not None}
+    if given["warmup"] is None and given["concurrency"] is not None:
+        changes["warmup"] = given["concurrency"]
+    if given["plain_template"]:
+        changes["thinking"] = None
+    if given["model"]:
+        changes["targets"] = tuple(dataclasses.replace(target, model=given["model"]) for target in plan.targets)
+    if given["experiment"] is not None and given["prompts"]:
+        from specdec.benchmark.prompts import load as load_prompts
+
+        changes["prompts"] = load_prompts(given["prompts"])
+    timeouts = plan.timeouts
+    plan = dataclasses.replace(
+        plan,
+        **changes,
+        ignore_eos=not given["eos"],
+        near_ties=given["near_ties"],
+        headers=_headers(given["api_key_env"]),
+        timeouts=Timeouts(stall=given["stall_seconds"] or timeouts.stall, total=given["request_seconds"] or timeouts.total),
+    )
+    plan = _recorded(plan, given["prompts"])
+    return plan.only(given["test_cases"]) if given["test_cases"] else plan
+
+
+def _free_plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
+    from specdec.benchmark.plan import Plan, Target, new_run_id
+    from specdec.benchmark.prompts import load
+
+    concurrency: int = given["concurrency"] or 4
+    return Plan(
+        run=new_run_id(),
+        experiment="bench",
+        configuration={},
+        configuration_hash="",
+        targets=tuple(
+            Target(variant=name, url=url, role="baseline" if index == 0 else "speculative") for index, (name, url) in enumerate(targets)
+        ),
+        prompts=load(given["prompts"] or "classes"),
+        concurrency=concurrency,
+        warmup=concurrency,
+    )
+
+
+def _recorded(plan: Plan, prompts: str | None) -> Plan:
+    """The plan with a configuration that says what is really done, whatever the command line changed."""
+    from specdec.benchmark.plan import hash_of
+
+    before: dict[str, Any] = plan.configuration.get("benchmark", {"prompts": "classes", "lanes": ["exact"]})
+    changed: dict[str, Any] = {name: getattr(plan, name) for name in _CHANGEABLE}
+    changed |= {"stall_seconds": plan.timeouts.stall, "request_seconds": plan.timeouts.total}
+    if before.get("warmup") is None and plan.warmup == plan.concurrency:
+        changed["warmup"] = None
+    if prompts is not None:
+        changed["prompts"] = prompts
+    configuration = {**plan.configuration, "benchmark": {**before, **changed}}
+    if "variants" not in configuration:
+        configuration["variants"] = [{"name": target.variant, "url": target.url} for target in plan.targets]
+    return dataclasses.replace(plan, configuration=configuration, configuration_hash=hash_of(configuration))
+
+
+def _headers(variable: str | None) -> dict[str, str]:
+    if variable is None:
+        return {}
+    key = os.environ.get(variable)
+    if not key:
+        raise BadInputError("command line", [Mistake("--api-key-env", variable, "is not set or empty", f"Set it: export {variable}=...")])
+    return {"Authorization": f"Bearer {key}"}

@@ -1,0 +1,283 @@
+"""The golden server itself: HTTP/1.1 by hand, since most of its faults are ones that no library would send."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from specdec.golden import events
+from specdec.golden.settings import Settings
+from specdec.golden.truth import Step, Truth, steps
+
+HTTP_FAULTS = {
+    "http-400": (400, "application/json", b'{"error":{"message":"golden: bad request","type":"invalid_request_error"}}'),
+    "http-429": (429, "application/json", b'{"error":{"message":"golden: too many requests"}}'),
+    "http-500": (500, "application/json", b'{"object":"error","message":"golden: internal error","code":500}'),
+    "http-502": (502, "text/html", b"<html><body><h1>502 Bad Gateway</h1></body></html>"),
+    "json-body": (200, "application/json", b'{"choices":[{"message":{"content":"all at once"},"finish_reason":"stop"}]}'),
+}
+_MIDWAY = ("error-event", "cut", "reset", "no-finish", "stall", "early-eos", "not-json", "not-a-chunk", "bad-framing", "death")
+
+
+class _Gone(Exception):
+    """The connection is to be closed at once."""
+
+
+class GoldenServer:
+    """Serves one model with known timing on 127.0.0.1.
+
+    Attributes:
+        settings: behaviour; may be replaced between requests.
+        truths: what was done, request by request.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.truths: list[Truth] = []
+        self._requests = 0
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._counted = {"drafts": 0, "draft_tokens": 0, "accepted_tokens": 0}
+        self._by_position: dict[int, int] = {}
+
+    async def start(self, port: int = 0) -> str:
+        """Listens on a port, a free one by default. Returns the base URL.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        self._server = await asyncio.start_server(self._connection, "127.0.0.1", port)
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        """Listens no more and drops every connection."""
+        if self._server is not None:
+            self._server.close()
+        for writer in list(self._writers):
+            writer.transport.abort()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def truth(self) -> dict[str, Any]:
+        """What was done since the last reset: medians over whole requests, and each request."""
+        whole = [truth for truth in self.truths if truth.fault is None and truth.ended is not None]
+        names = ("ttft", "tpot", "tokens_per_step", "e2e")
+        values = {name: [value for truth in whole if (value := getattr(truth, name)) is not None] for name in names}
+        first, last = min((t.read for t in whole), default=0.0), max((t.ended or 0.0 for t in whole), default=0.0)
+        return {
+            "requests": len(self.truths),
+            "whole": len(whole),
+            "median": {name: median(found) if found else None for name, found in values.items()},
+            "mean": {name: sum(found) / len(found) if found else None for name, found in values.items()},
+            "output_tokens_per_second": sum(t.tokens for t in whole) / (last - first) if last > first else None,
+            "each": [truth.summary() for truth in self.truths],
+        }
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a handler always runs in a task
+        self._tasks.add(task)
+        self._writers.add(writer)
+        try:
+            while await self._request(reader, writer):
+                pass
+        except (_Gone, ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self._writers.discard(writer)
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        method, path, _ = head.split(" ", 2)
+        length = next((int(line[15:]) for line in head.split("\r\n") if line.lower().startswith("content-length:")), 0)
+        body = await reader.readexactly(length)
+        read = perf_counter()
+        path = path.removeprefix("/v1").partition("?")[0]
+        if method == "POST" and path in ("/chat/completions", "/completions"):
+            await self._completion(writer, json.loads(body), read, chat=path == "/chat/completions")
+        elif method == "DELETE" and path == "/truth":
+            self.truths.clear()
+            _respond(writer, 200, "application/json", b"{}")
+        else:
+            _respond(writer, *self._page(path))
+        await writer.drain()
+        return True
+
+    def _page(self, path: str) -> tuple[int, str, bytes]:
+        settings = self.settings
+        match path:
+            case "/models":
+                model = {"id": settings.model, "object": "model", "created": 0, "owned_by": settings.engine}
+                return 200, "application/json", json.dumps({"object": "list", "data": [model]}).encode()
+            case "/truth":
+                return 200, "application/json", json.dumps(self.truth()).encode()
+            case "/metrics" if settings.counters != "none":
+                return 200, "text/plain; version=0.0.4", self._metrics().encode()
+            case "/health":
+                return 200, "application/json", b'{"status":"ok"}'
+            case _:
+                return 404, "application/json", b'{"error":{"message":"golden: no such page"}}'
+
+    def _metrics(self) -> str:
+        factor = 0 if self.settings.counters == "zero" else 1
+        label = f'engine="0",model_name="{self.settings.model}"'
+        lines = [f"vllm:spec_decode_num_{name}_total{{{label}}} {float(value * factor)}" for name, value in self._counted.items()]
+        lines += [
+            f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{{label},position="{position}"}} {float(value * factor)}'
+            for position, value in sorted(self._by_position.items())
+        ]
+        return "\n".join(["# TYPE vllm:spec_decode_num_drafts counter", *lines, "vllm:num_requests_running 0.0", ""])
+
+    async def _completion(self, writer: asyncio.StreamWriter, body: dict[str, Any], read: float, *, chat: bool) -> None:
+        settings = self.settings
+        number = self._requests
+        self._requests += 1
+        asked = int(body.get("max_completion_tokens") or body.get("max_tokens") or 128)
+        fault = settings.fault if settings.fault and (number + 1) % settings.fault_every == 0 else None
+        truth = Truth(number, read, asked, fault)
+        self.truths.append(truth)
+        if fault == "silence":
+            await asyncio.sleep(3600)
+        if fault == "not-http":
+            writer.write(b"220 golden.example ESMTP ready\r\n\r\n")
+            await writer.drain()
+            raise _Gone
+        if fault in HTTP_FAULTS:
+            _respond(writer, *HTTP_FAULTS[fault])
+            return
+        planned = steps(
+            asked + (8 if fault == "over-run" else 0),
+            ttft=settings.ttft,
+            step=settings.step,
+            first=settings.first_tokens,
+            per_step=settings.per_step,
+            seed=settings.seed * 1_000_003 + number,
+            jitter=settings.jitter,
+        )
+        writing = events.Writing(settings, body, chat=chat, planned=planned)
+        if not body.get("stream"):
+            await asyncio.sleep(read + planned[-1].time - perf_counter())
+            truth.writes = [(read + step.time, step.tokens) for step in planned]
+            _respond(writer, 200, "application/json", writing.document())
+        else:
+            _head(writer, 200, "text/event-stream; charset=utf-8", "Transfer-Encoding: chunked")
+            await self._stream(writer, writing, planned, truth)
+        truth.ended = perf_counter()
+        self._count(planned)
+
+    async def _stream(self, writer: asyncio.StreamWriter, writing: events.Writing, planned: list[Step], truth: Truth) -> None:
+        fault = truth.fault
+        midway = len(planned) // 2 if fault in _MIDWAY else None
+        if fault != "empty":
+            _chunk(writer, writing.opening())
+            for index, step in enumerate(planned):
+                if index == midway:
+                    await self._midway(fault or "", writer, writing)
+                    if fault == "early-eos":
+                        break
+                    return
+                delay = truth.read + step.time - perf_counter()
+                if delay > 0:
+                    await asyncio.sleep(delay)
+                if writer.is_closing():
+                    raise _Gone
+                # The time is that of the step, whether or not its tokens are held back to be merged with the next one's.
+                truth.writes.append((perf_counter(), step.tokens))
+                for piece in writing.step(index):
+                    if self.settings.chunking in ("split", "packed"):
+                        await _in_pieces(writer, piece)
+                    else:
+                        _chunk(writer, piece)
+                if writer.transport.get_write_buffer_size() > 1 << 16:
+                    await writer.drain()
+            _chunk(writer, writing.closing("stop" if fault == "early-eos" else "length"))
+        _chunk(writer, writing.done())
+        writer.write(b"0\r\n\r\n")
+
+    async def _midway(self, fault: str, writer: asyncio.StreamWriter, writing: events.Writing) -> None:
+        match fault:
+            case "error-event":
+                _chunk(writer, writing.event('{"error":{"message":"golden: engine died","code":500}}'))
+                writer.write(b"0\r\n\r\n")
+            case "not-json":
+                _chunk(writer, writing.event('{"choices":[{"delta":'))
+            case "not-a-chunk":
+                _chunk(writer, writing.event('{"hello":"world"}'))
+            case "bad-framing":
+                writer.write(b"zz\r\nnonsense\r\n")
+            case "no-finish":
+                writer.write(b"0\r\n\r\n")
+            case "stall":
+                await asyncio.sleep(3600)
+            case "cut":
+                await writer.drain()
+                raise _Gone
+            case "reset":
+                await writer.drain()
+                writer.transport.abort()
+                raise _Gone
+            case "death":
+                asyncio.get_running_loop().call_soon(self._die)
+                raise _Gone
+            case _:
+                pass
+
+    def _die(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    def _count(self, planned: list[Step]) -> None:
+        drafted = self.settings.per_step.drafted
+        if drafted == 0:
+            return
+        for step in planned[1:]:
+            self._counted["drafts"] += 1
+            self._counted["draft_tokens"] += drafted
+            self._counted["accepted_tokens"] += step.tokens - 1
+            for position in range(step.tokens - 1):
+                self._by_position[position] = self._by_position.get(position, 0) + 1
+
+
+@asynccontextmanager
+async def serving(settings: Settings) -> AsyncGenerator[tuple[GoldenServer, str]]:
+    """A server and its base URL, for the length of a ``with`` block."""
+    server = GoldenServer(settings)
+    url = await server.start()
+    try:
+        yield server, url
+    finally:
+        await server.stop()
+
+
+def _head(writer: asyncio.StreamWriter, status: int, kind: str, framing: str) -> None:
+    reason = "OK" if status == 200 else "Golden"
+    writer.write(f"HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\n{framing}\r\n\r\n".encode())
+
+
+def _respond(writer: asyncio.StreamWriter, status: int, kind: str, body: bytes) -> None:
+    _head(writer, status, kind, f"Content-Length: {len(body)}")
+    writer.write(body)
+
+
+def _chunk(writer: asyncio.StreamWriter, piece: bytes) -> None:
+    if piece:
+        writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+
+
+async def _in_pieces(writer: asyncio.StreamWriter, piece: bytes) -> None:
+    """Three writes with the loop in between, so that they leave as three packets."""
+    third = max(1, len(piece) // 3)
+    for part in (piece[:third], piece[third : 2 * third], piece[2 * third :]):
+        _chunk(writer, part)
+        await asyncio.sleep(0.0005)

@@ -1,0 +1,88 @@
+"""How the golden server behaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from specdec.golden.truth import Speculation, Uniform
+
+FAULTS: dict[str, str] = {
+    "http-400": "refuses the request with a JSON error",
+    "http-429": "says it is overloaded",
+    "http-500": "fails with a JSON error",
+    "http-502": "answers as a proxy does, with an HTML page",
+    "error-event": "sends an error event in mid-stream",
+    "cut": "closes the connection in mid-stream",
+    "reset": "resets the connection in mid-stream",
+    "no-finish": "ends the stream in the middle, cleanly, without finish reason and [DONE]",
+    "silence": "reads the request and never answers",
+    "stall": "stops in mid-stream and keeps the connection open",
+    "early-eos": "stops half-way with finish_reason stop",
+    "over-run": "sends more tokens than were asked for",
+    "not-json": "sends an event that is not JSON",
+    "not-a-chunk": "sends JSON that is no completion chunk",
+    "json-body": "answers with one JSON document instead of a stream",
+    "empty": "sends [DONE] and nothing else",
+    "bad-framing": "sends a chunk size that is no number",
+    "not-http": "answers with something that is not HTTP",
+    "death": "closes every connection and listens no more",
+}
+"""Faults the server can play, and what each is."""
+
+Chunking = Literal["step", "token", "merged", "split", "packed"]
+"""How tokens become events and writes. ``step``: an event per step. ``token``: an event per token, those of a step in one write.
+``merged``: an event per ``merge`` steps. ``split``: an event per step, each cut into three writes. ``packed``: an event per
+token and writes cut in the middle of an event."""
+
+Usage = Literal["continuous", "final", "timings", "none"]
+"""Which counts are offered to a client that asks: cumulative usage on every event; usage at the end; llama.cpp's timings; none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Behaviour of the golden server.
+
+    Attributes:
+        ttft: seconds from a read request to its first token.
+        step: seconds per step.
+        jitter: share by which each step's length varies, both ways.
+        first_tokens: tokens of the first step.
+        per_step: tokens of each later step.
+        chunking, merge: see ``Chunking``.
+        usage: see ``Usage``.
+        reasoning: share of the tokens that come as reasoning, before the rest.
+        reasoning_field: name of the delta's field they come in.
+        line_end: line ending of events: LF, CRLF or CR.
+        comments: send a comment line before every event.
+        role_event: begin a chat stream with an event that only names the role.
+        counters: what ``/metrics`` shows: vLLM's speculation counters, the same at zero, or none.
+        request_metrics: whether the last event carries per-request acceptance as vLLM reports it.
+        fault, fault_every: fault played on every so many-th request; None for none.
+        differs_at: 0-based token from which the text is another one, to break parity; None for never.
+        model: served model's name.
+        engine: ``owned_by`` of the served model.
+        seed: fixes the tokens of all steps.
+    """
+
+    ttft: float = 0.2
+    step: float = 0.02
+    jitter: float = 0.0
+    first_tokens: int = 1
+    per_step: Uniform | Speculation = field(default_factory=lambda: Uniform(1, 1))
+    chunking: Chunking = "step"
+    merge: int = 2
+    usage: Usage = "continuous"
+    reasoning: float = 0.0
+    reasoning_field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
+    line_end: Literal["\n", "\r\n", "\r"] = "\n"
+    comments: bool = False
+    role_event: bool = True
+    counters: Literal["vllm", "zero", "none"] = "vllm"
+    request_metrics: bool = False
+    fault: str | None = None
+    fault_every: int = 1
+    differs_at: int | None = None
+    model: str = "golden"
+    engine: str = "specdec-golden"
+    seed: int = 1

@@ -1,0 +1,24 @@
+"""Request throughput: output tokens per second that one user gets."""
+
+from __future__ import annotations
+
+from specdec.benchmark.records import RequestRecord
+from specdec.metrics.definition import Metric
+
+
+def request_throughput(record: RequestRecord) -> float | None:
+    """Output tokens over the time to the last of them: ``C / t_m``, tokens per second. None without tokens or a count."""
+    if record.output_tokens is None or not record.chunk_times or record.chunk_times[-1] <= 0:
+        return None
+    return record.output_tokens / record.chunk_times[-1]
+
+
+REQUEST_THROUGHPUT = Metric(
+    name="RequestOutputThroughput",
+    symbol="request throughput",
+    unit="Count/Second",
+    formula="C / t_m",
+    source="docs/metrics.md",
+    better="larger",
+    of=request_throughput,
+)

@@ -1,0 +1,36 @@
+"""Step gap: time between the steps a user sees text appear in."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from specdec.benchmark.records import RequestRecord
+from specdec.metrics.definition import Metric
+from specdec.metrics.steps import step_starts
+
+
+def step_gaps(record: RequestRecord) -> list[float]:
+    """Seconds from the first chunk of each step to that of the next."""
+    starts = [record.chunk_times[j] for j in step_starts(record)]
+    return [b - a for a, b in pairwise(starts)]
+
+
+def step_gap(record: RequestRecord) -> float | None:
+    """Mean seconds between steps: ``(t_s - t_1) / (s - 1)`` over s steps. None with fewer than two.
+
+    This is what many tools call inter-token latency. With speculation a step yields several tokens, so it says how smoothly
+    text appears and not how fast tokens come.
+    """
+    gaps = step_gaps(record)
+    return sum(gaps) / len(gaps) if gaps else None
+
+
+STEP_GAP = Metric(
+    name="StepGap",
+    symbol="step gap",
+    unit="Seconds",
+    formula="mean over steps of t_s - t_(s-1)",
+    source="docs/metrics.md",
+    better="smaller",
+    of=step_gap,
+)

@@ -1,0 +1,29 @@
+"""System throughput: output tokens per second of one variant's service under the load of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specdec.benchmark.records import RequestRecord
+from specdec.metrics.of_run import RunMetric, loaded_seconds
+
+
+def system_throughput(records: Sequence[RequestRecord]) -> float | None:
+    """Output tokens of all these requests over the seconds in which any was in flight. None without tokens.
+
+    The records are those of one variant that ended ``ok``, warm-up left out.
+    """
+    seconds = loaded_seconds(records)
+    tokens = sum(record.output_tokens or 0 for record in records)
+    return tokens / seconds if tokens and seconds > 0 else None
+
+
+SYSTEM_THROUGHPUT = RunMetric(
+    name="SystemThroughput",
+    symbol="system throughput",
+    unit="Count/Second",
+    formula="sum of C / seconds with a request in flight",
+    source="docs/metrics.md",
+    better="larger",
+    of=system_throughput,
+)

@@ -1,0 +1,34 @@
+"""Tokens per step, as seen at the client."""
+
+from __future__ import annotations
+
+from specdec.benchmark.records import RequestRecord
+from specdec.metrics.definition import Metric
+from specdec.metrics.steps import step_starts
+from specdec.metrics.tpot import tokens_after_first_chunk
+
+
+def tokens_per_step(record: RequestRecord) -> float | None:
+    """Tokens after the first step over the steps they came in: ``(C_m - C_1) / (s - 1)``. None without counts or a second step.
+
+    1 on a plain variant; more there means that its server merges steps, and then it merges the speculative ones too. Needs no
+    help from the server beyond token counts, so that it holds on stacks whose acceptance counters stay at zero.
+    """
+    starts = step_starts(record)
+    tokens = tokens_after_first_chunk(record)
+    if tokens is None or len(starts) < 2:
+        return None
+    if record.chunk_tokens is not None:
+        tokens = record.chunk_tokens[-1] - record.chunk_tokens[starts[1] - 1]
+    return tokens / (len(starts) - 1)
+
+
+TOKENS_PER_STEP = Metric(
+    name="TokensPerStep",
+    symbol="tokens per step",
+    unit="Count",
+    formula="(C_m - C_1) / (s - 1)",
+    source="docs/metrics.md",
+    better="larger",
+    of=tokens_per_step,
+)
