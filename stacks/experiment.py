@@ -8,17 +8,24 @@ import aws_cdk as cdk
 
 import charts
 from charts.names import NAMESPACE as KUBERNETES_NAMESPACE
+from specdec import metrics
+from specdec.benchmark import prompts
+from specdec.catalog.chips import INSTANCES
 from specdec.publish import series
 from trainium_constructs.access import PodAccess
 from trainium_constructs.addons import NodeAddons, PodAddons
+from trainium_constructs.alarms import Alarms
 from trainium_constructs.cluster import Cluster
+from trainium_constructs.dashboards import Dashboards
+from trainium_constructs.efa import Efa
 from trainium_constructs.guards import Budget, ScaleDown
 from trainium_constructs.log_groups import own_log_groups, retention_days
 from trainium_constructs.model_store import ModelStore
 from trainium_constructs.network import Network
 from trainium_constructs.neuron_devices import NeuronDevices
-from trainium_constructs.node_groups import SystemNodes, node_role
+from trainium_constructs.node_groups import SYSTEM_NODES, SystemNodes, node_role
 from trainium_constructs.observability import ContainerLogs, Observability
+from trainium_constructs.outputs import Outputs
 from trainium_constructs.trainium_nodes import TrainiumNodes, node_group_name
 from trainium_constructs.workloads import Workloads
 
@@ -46,7 +53,13 @@ class ExperimentStack(cdk.Stack):
         retention = retention_days(experiment.cluster.log_retention_days)
 
         network = Network(self, "Network", cidr=experiment.cluster.vpc_cidr, log_retention=retention)
-        store = ModelStore(self, "ModelStore", on_destroy=experiment.store.on_destroy, runs_kept_days=experiment.store.runs_kept_days)
+        store = ModelStore(
+            self,
+            "ModelStore",
+            kept_bucket=place.bucket,
+            on_destroy=experiment.store.on_destroy,
+            runs_kept_days=experiment.store.runs_kept_days,
+        )
         cluster = Cluster(
             self,
             "Cluster",
@@ -59,9 +72,7 @@ class ExperimentStack(cdk.Stack):
         )
         eks_cluster = cluster.cluster
         versions = experiment.cluster.addon_versions
-        node_addons = NodeAddons(
-            self, "NodeAddons", cluster_name=eks_cluster.cluster_name, cluster_arn=eks_cluster.cluster_arn, versions=versions
-        )
+        node_addons = NodeAddons(self, "NodeAddons", cluster_name=eks_cluster.cluster_name, versions=versions)
         container_logs = ContainerLogs(self, "ContainerLogs", cluster_name=name, retention=retention)
         role = node_role(self, "NodeRole")
         system_nodes = SystemNodes(
@@ -73,6 +84,16 @@ class ExperimentStack(cdk.Stack):
             instance_type=capacity.system_instance_type,
             tags=tags,
         )
+        efa = None
+        if capacity.efa:
+            efa = Efa(
+                self,
+                "Efa",
+                vpc=network.vpc,
+                cluster_security_group_id=eks_cluster.cluster_security_group_id,
+                cards=INSTANCES[capacity.instance_type].efa_cards,
+                placement_group=capacity.purchase == "on-demand",
+            )
         trainium_nodes = TrainiumNodes(
             self,
             "TrainiumNodes",
@@ -86,18 +107,16 @@ class ExperimentStack(cdk.Stack):
             desired_nodes=capacity.desired_nodes,
             max_nodes=capacity.max_nodes,
             root_volume_gib=capacity.root_volume_gib,
+            efa=efa,
             tags=tags,
         )
         pod_addons = PodAddons(self, "PodAddons", cluster_name=eks_cluster.cluster_name, versions=versions)
-        observability = Observability(
-            self, "Observability", cluster_name=eks_cluster.cluster_name, cluster_arn=eks_cluster.cluster_arn, versions=versions
-        )
-        devices = NeuronDevices(self, "NeuronDevices", cluster=eks_cluster)
+        observability = Observability(self, "Observability", cluster_name=eks_cluster.cluster_name, versions=versions)
+        devices = NeuronDevices(self, "NeuronDevices", cluster=eks_cluster, allocation=experiment.serving.allocation)
         access = PodAccess(
             self,
             "PodAccess",
             cluster_name=eks_cluster.cluster_name,
-            cluster_arn=eks_cluster.cluster_arn,
             bucket=store.bucket,
             namespace=KUBERNETES_NAMESPACE,
             metric_namespaces=series.NAMESPACES,
@@ -140,6 +159,50 @@ class ExperimentStack(cdk.Stack):
             manifests={key: chart.to_json() for key, chart in charts.build(experiment, region=region, bucket=bucket).items()},
         )
         workloads.node.add_dependency(devices, pod_addons, access, store)
+
+        services = {variant.name: variant.service for variant in experiment.variants}
+        alarms = Alarms(
+            self,
+            "Alarms",
+            experiment=experiment.name,
+            cluster_name=name,
+            services=services,
+            namespace=KUBERNETES_NAMESPACE,
+            system_nodes=SYSTEM_NODES,
+        )
+        test_cases = list(dict.fromkeys(prompt.test_case for prompt in prompts.load(experiment.benchmark.prompts)))
+        Dashboards(
+            self,
+            "Dashboards",
+            experiment=experiment.name,
+            name=name,
+            cluster_name=name,
+            services=services,
+            namespace=KUBERNETES_NAMESPACE,
+            metrics=metrics.ALL,
+            test_cases=test_cases,
+            llmperf_test_cases=test_cases if "llmperf" in experiment.benchmark.lanes else (),
+            system_nodes=SYSTEM_NODES,
+            devices_per_node=INSTANCES[capacity.instance_type].devices,
+            devices_per_service=experiment.serving.devices,
+            node_usd_per_hour=experiment.cost.node_usd_per_hour,
+            alarms=alarms.all,
+        )
+        Outputs(
+            self,
+            "Outputs",
+            values={
+                "Kubeconfig": (f"aws eks update-kubeconfig --name {name} --region {region}", "Lets kubectl reach the cluster"),
+                "Dashboard": (Dashboards.url(name), "Speculative against baseline"),
+                "MachineDashboard": (Dashboards.url(f"{name}-machine"), "Neuron devices, services, nodes and spend"),
+                "Bucket": (store.bucket.bucket_name, "Models, compiled artifacts and runs"),
+                "Logs": (
+                    f"aws logs tail {container_logs.application.log_group_name} --region {region} --follow",
+                    "Output of the services and the benchmark",
+                ),
+                "Runs": (f"uv run specdec runs --region {region}", "Runs in the bucket; specdec report makes the verdict of one"),
+            },
+        )
 
         for key, value in tags.items():
             cdk.Tags.of(self).add(key, value)

@@ -36,8 +36,7 @@ class PodAccess(Construct):
         construct_id: str,
         *,
         cluster_name: str,
-        cluster_arn: str,
-        bucket: s3.Bucket,
+        bucket: s3.IBucket,
         namespace: str,
         metric_namespaces: Sequence[str],
     ) -> None:
@@ -49,7 +48,7 @@ class PodAccess(Construct):
         }
         self.roles: dict[str, iam.Role] = {}
         for account, statements in accounts.items():
-            role = pod_role(self, f"{account.title()}Role", cluster_arn=cluster_arn)
+            role = pod_role(self, f"{account.title()}Role", cluster_name=cluster_name, namespace=namespace, service_account=account)
             for statement in statements:
                 role.add_to_policy(statement)
             eks.CfnPodIdentityAssociation(
@@ -63,7 +62,7 @@ class PodAccess(Construct):
             self.roles[account] = role
 
 
-def _objects(bucket: s3.Bucket, *, reads: Sequence[str], writes: Sequence[str]) -> list[iam.PolicyStatement]:
+def _objects(bucket: s3.IBucket, *, reads: Sequence[str], writes: Sequence[str]) -> list[iam.PolicyStatement]:
     """Listing, reading and writing under prefixes. Nobody may delete: what goes, goes by lifecycle or with the bucket."""
     return [
         iam.PolicyStatement(

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from aws_cdk import aws_iam as iam
 
 
+_CNI_ACCOUNT = "aws-node"
+
+
 def addon(
     scope: Construct,
     construct_id: str,
@@ -59,14 +62,16 @@ def addon(
 class NodeAddons(Construct):
     """What a node needs to become ready: pod network, service network, and pod credentials. Nodes depend on this."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str, cluster_arn: str, versions: Mapping[str, str]) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str, versions: Mapping[str, str]) -> None:
         super().__init__(scope, construct_id)
         agent = addon(self, "PodIdentityAgent", name="eks-pod-identity-agent", cluster_name=cluster_name, versions=versions)
         addon(self, "KubeProxy", name="kube-proxy", cluster_name=cluster_name, versions=versions)
         role = pod_role(
             self,
             "VpcCniRole",
-            cluster_arn=cluster_arn,
+            cluster_name=cluster_name,
+            namespace="kube-system",
+            service_account=_CNI_ACCOUNT,
             managed_policies=["AmazonEKS_CNI_Policy"],
         )
         cni = addon(
@@ -78,7 +83,7 @@ class NodeAddons(Construct):
             # Without it the CNI accepts NetworkPolicy objects and enforces none.
             configuration={"enableNetworkPolicy": "true"},
             role=role,
-            service_account="aws-node",
+            service_account=_CNI_ACCOUNT,
         )
         cni.node.add_dependency(agent)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
@@ -16,17 +16,35 @@ RUNS = "runs"
 class ModelStore(Construct):
     """An S3 bucket with three prefixes: ``models/``, ``artifacts/`` and ``runs/``.
 
-    Versions are off: models and artifacts lie under names derived from their content's configuration and are never overwritten by
-    something else, and a second copy of 70 GB would only cost.
+    Versions are off: models and artifacts lie under names that follow from what they are, so nothing is overwritten by something else,
+    and a second copy of 70 GB would only cost.
+
+    Args:
+        scope: parent construct.
+        construct_id: construct id.
+        kept_bucket: name of a bucket that an earlier stack left, to be used as it is; None makes a new one.
+        on_destroy: what becomes of a new bucket when the stack goes.
+        runs_kept_days: days after which run results expire, in a new bucket.
 
     Attributes:
         bucket: the bucket.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, on_destroy: Literal["retain", "empty"], runs_kept_days: int) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        kept_bucket: str | None,
+        on_destroy: Literal["retain", "empty"],
+        runs_kept_days: int,
+    ) -> None:
         super().__init__(scope, construct_id)
+        if kept_bucket is not None:
+            self.bucket = s3.Bucket.from_bucket_name(self, "Bucket", kept_bucket)
+            return
         empty = on_destroy == "empty"
-        self.bucket = s3.Bucket(
+        bucket = s3.Bucket(
             self,
             "Bucket",
             encryption=s3.BucketEncryption.S3_MANAGED,
@@ -41,3 +59,5 @@ class ModelStore(Construct):
             removal_policy=cdk.RemovalPolicy.DESTROY if empty else cdk.RemovalPolicy.RETAIN,
             auto_delete_objects=empty,
         )
+        # The stubs of Bucket and IBucket name one parameter differently, nothing else.
+        self.bucket = cast("s3.IBucket", bucket)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 ROLE_LABEL = "specdec/nodes"
 """Node label; its value is ``system`` or ``accelerator``."""
 
+SYSTEM_NODES = 1
+"""How many system nodes run: enough for DNS, the add-on controllers and the benchmark."""
+
 _NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore")
 
 
@@ -85,6 +88,8 @@ class SystemNodes(Construct):
             launch_template=eks.CfnNodegroup.LaunchTemplateSpecificationProperty(
                 id=template.ref, version=template.attr_latest_version_number
             ),
-            scaling_config=eks.CfnNodegroup.ScalingConfigProperty(min_size=1, desired_size=1, max_size=2),
+            scaling_config=eks.CfnNodegroup.ScalingConfigProperty(
+                min_size=SYSTEM_NODES, desired_size=SYSTEM_NODES, max_size=SYSTEM_NODES + 1
+            ),
             update_config=eks.CfnNodegroup.UpdateConfigProperty(max_unavailable=1),
         )

@@ -14,6 +14,7 @@ from trainium_constructs.roles import pod_role
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_AGENT_ACCOUNT = "cloudwatch-agent"
 _KINDS = ("application", "dataplane", "host", "performance")
 
 
@@ -46,12 +47,14 @@ class Observability(Construct):
     pipeline are not.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str, cluster_arn: str, versions: Mapping[str, str]) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str, versions: Mapping[str, str]) -> None:
         super().__init__(scope, construct_id)
         role = pod_role(
             self,
             "AgentRole",
-            cluster_arn=cluster_arn,
+            cluster_name=cluster_name,
+            namespace="amazon-cloudwatch",
+            service_account=_AGENT_ACCOUNT,
             managed_policies=["CloudWatchAgentServerPolicy"],
         )
         addon(
@@ -68,5 +71,5 @@ class Observability(Construct):
                 "dcgmExporter": {"enabled": False},
             },
             role=role,
-            service_account="cloudwatch-agent",
+            service_account=_AGENT_ACCOUNT,
         )

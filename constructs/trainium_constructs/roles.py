@@ -43,16 +43,26 @@ def service_role(
     )
 
 
-def pod_role(scope: Construct, construct_id: str, *, cluster_arn: str, managed_policies: Sequence[str] = ()) -> iam.Role:
-    """A role that only EKS Pod Identity of one cluster can assume.
+def pod_role(
+    scope: Construct,
+    construct_id: str,
+    *,
+    cluster_name: str,
+    namespace: str,
+    service_account: str,
+    managed_policies: Sequence[str] = (),
+) -> iam.Role:
+    """A role for the pods of one Kubernetes service account, through EKS Pod Identity.
 
-    ``sts:TagSession`` is part of it: EKS tags each session with cluster, namespace and service account.
+    EKS tags each session with cluster, namespace and service account; trusting only these tags keeps an association made elsewhere in
+    the account from borrowing the role. Source: EKS user guide, "Create IAM role with trust policy required by EKS Pod Identity".
     """
+    tags = {"eks-cluster-name": cluster_name, "kubernetes-namespace": namespace, "kubernetes-service-account": service_account}
     return service_role(
         scope,
         construct_id,
         service="pods.eks.amazonaws.com",
-        conditions={"ArnEquals": {"aws:SourceArn": cluster_arn}},
+        conditions={"StringEquals": {f"aws:RequestTag/{key}": value for key, value in tags.items()}},
         session_tags=True,
         managed_policies=managed_policies,
     )

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from aws_cdk import aws_iam as iam
 
+    from trainium_constructs.efa import Efa
+
 Purchase = Literal["on-demand", "reservation", "capacity-block"]
 
 TAINT = "aws.amazon.com/neuron"
@@ -66,6 +68,7 @@ class TrainiumNodes(Construct):
         desired_nodes: int,
         max_nodes: int,
         root_volume_gib: int,
+        efa: Efa | None = None,
         tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, construct_id)
@@ -82,6 +85,8 @@ class TrainiumNodes(Construct):
                 block_device_mappings=[root_volume(root_volume_gib)],
                 user_data=cdk.Fn.base64(user_data.render()),
                 tag_specifications=tag_instances(f"{cluster_name}-accelerator", tags),
+                network_interfaces=efa.interfaces if efa else None,
+                placement=efa.placement if efa else None,
                 instance_market_options=(
                     ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty(market_type="capacity-block")
                     if purchase == "capacity-block"
