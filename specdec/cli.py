@@ -11,7 +11,10 @@ from specdec.errors import EXIT_INTERRUPTED, SpecdecError
 
 COMMANDS = {
     "rehearse": "Run the whole experiment on this machine: no account, no accelerator.",
+    "check": "Find out before spending what would fail, and what an hour costs.",
     "bench": "Measure OpenAI-compatible endpoints against each other.",
+    "golden": "Serve an endpoint of known timing, to check load generators with.",
+    "leftovers": "List what still exists after the stack is destroyed.",
 }
 """Subcommand name to its line in ``specdec --help``, in the order a user meets them. The module is ``specdec.commands.<name>``."""
 
@@ -58,9 +61,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except SpecdecError as error:
-        click.echo(f"error: {error}", err=True)
-        if error.remedy:
-            click.echo(f"remedy: {error.remedy}", err=True)
+        click.echo(f"error: {error}" + (f" (remedy: {error.remedy})" if error.remedy else ""), err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)

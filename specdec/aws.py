@@ -1,0 +1,164 @@
+"""The one door to AWS: clients with bounded patience, and every refusal turned into a sentence with a remedy.
+
+That a caller is not allowed to ask is never read as an answer, least of all as "no capacity".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from specdec.errors import EnvironmentFault, NoAccessError, SpecdecError
+
+if TYPE_CHECKING:
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import ClientError
+
+_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
+_UNKNOWN_CALLER = {
+    "AuthFailure",
+    "IncompleteSignature",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "MissingAuthenticationToken",
+    "MissingAuthenticationTokenException",
+    "NotAuthorizedException",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+}
+_DENIED = {
+    "AccessDenied",
+    "AccessDeniedException",
+    "UnauthorizedOperation",
+    "Client.UnauthorizedOperation",
+    "AuthorizationError",
+    "403",
+    "Forbidden",
+}
+_THROTTLED = {
+    "RequestLimitExceeded",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "ThrottledException",
+    "TooManyRequestsException",
+    "PriorRequestNotComplete",
+}
+_NOT_SUBSCRIBED = {"OptInRequired", "SubscriptionRequiredException", "RegionDisabledException"}
+
+
+class DeniedError(NoAccessError):
+    """The caller is known and may not make this call.
+
+    Attributes:
+        action: IAM action that was refused, e.g. ``ec2:DescribeCapacityReservations``.
+    """
+
+    def __init__(self, action: str, message: str) -> None:
+        super().__init__(f"not allowed: {action} ({message})", remedy=f"Let this identity do {action}, or use one that may")
+        self.action = action
+
+
+class ThrottledError(SpecdecError):
+    """AWS asked for fewer calls, and went on asking through all retries."""
+
+
+def session() -> boto3.Session:
+    """A session from the ordinary credential chain: environment, profile, SSO, instance role.
+
+    Raises:
+        NoAccessError: the profile that AWS_PROFILE names does not exist.
+    """
+    import boto3
+
+    with calls():
+        return boto3.Session()
+
+
+def config() -> Config:
+    """Patience of every client: a few seconds to connect, retries with back-off, and an end."""
+    from botocore.config import Config
+
+    return Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 5})
+
+
+@contextmanager
+def calls() -> Generator[None]:
+    """Within this block, what botocore raises becomes an error of this project.
+
+    Errors that answer the question asked (no such stack, no such bucket, no capacity) pass through as they are.
+
+    Raises:
+        NoAccessError: no credentials, expired, unknown or refused ones.
+        ThrottledError: too many calls.
+        EnvironmentFault: the endpoint cannot be reached.
+    """
+    from botocore import exceptions as aws
+
+    try:
+        yield
+    except (aws.NoCredentialsError, aws.PartialCredentialsError, aws.NoAuthTokenError) as error:
+        raise NoAccessError(f"no AWS credentials: {error}", remedy=_SIGN_IN) from None
+    except (aws.ProfileNotFound, aws.CredentialRetrievalError, aws.InvalidConfigError, aws.ConfigParseError) as error:
+        raise NoAccessError(f"AWS credentials cannot be read: {error}", remedy=_SIGN_IN) from None
+    except (aws.SSOError, aws.TokenRetrievalError) as error:
+        raise NoAccessError(f"the AWS sign-in has ended: {error}", remedy="aws sso login") from None
+    except aws.NoRegionError as error:
+        raise NoAccessError(f"no AWS region: {error}", remedy="Name one with --region") from None
+    except (aws.ConnectionError, aws.HTTPClientError) as error:
+        raise EnvironmentFault(f"AWS cannot be reached: {error}", remedy="Check network, proxy and AWS_ENDPOINT_URL") from None
+    except aws.ClientError as error:
+        translated = translate(error)
+        if translated is None:
+            raise
+        raise translated from None
+
+
+_SIGN_IN = "Sign in (aws sso login, aws configure) or set AWS_PROFILE"
+
+
+def code(error: ClientError) -> str:
+    """AWS's own name of an error."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def translate(error: ClientError) -> SpecdecError | None:
+    """The error of this project that AWS's refusal stands for, or None where it is an answer and not a refusal."""
+    name = code(error)
+    message = str(error.response.get("Error", {}).get("Message", "")) or name
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    if name in _EXPIRED:
+        return NoAccessError(f"AWS credentials have expired ({name})", remedy="Sign in again: aws sso login, or renew the session token")
+    if name in _UNKNOWN_CALLER:
+        return NoAccessError(f"AWS does not accept these credentials ({name})", remedy=_SIGN_IN)
+    if name in _DENIED:
+        return DeniedError(action(error), message)
+    if name in _NOT_SUBSCRIBED:
+        return NoAccessError(f"this account may not use the service or region ({name})", remedy="Enable the region in the account settings")
+    if name in _THROTTLED or status == 429:
+        return ThrottledError(f"AWS is throttling {action(error)} ({name})", remedy="Wait a minute and run the command again")
+    return None
+
+
+def action(error: ClientError) -> str:
+    """The IAM action of the call that failed, as far as its name tells."""
+    message = str(error.response.get("Error", {}).get("Message", ""))
+    # "User: arn:... is not authorized to perform: eks:DescribeCluster on resource: ..." names it exactly.
+    marker = "not authorized to perform: "
+    if marker in message:
+        return message.split(marker, 1)[1].split(" ", 1)[0].rstrip(".")
+    return str(error.operation_name)
+
+
+def pages(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
+    """All items of a paged answer.
+
+    Args:
+        client: a boto3 client.
+        operation: method name that the client can paginate.
+        key: name of the list in each page.
+        arguments: of the call.
+    """
+    return [item for page in client.get_paginator(operation).paginate(**arguments) for item in page.get(key, [])]

@@ -1,0 +1,76 @@
+"""``specdec check``: what in this account and region would fail, and what it will cost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from specdec import console
+from specdec.commands.options import experiment_option, json_option, region_option
+from specdec.errors import EXIT_FAILED, EXIT_NO_ACCESS, EXIT_OK
+
+if TYPE_CHECKING:
+    from specdec.preflight.finding import Finding
+
+
+@click.command()
+@experiment_option
+@region_option
+@json_option
+def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
+    """Look before spending: everything that would make the deployment fail, and what an hour costs.
+
+    Reads only. Exit codes: 0 no blocker; 1 blockers; 3 some question could not be asked, and none of the others found a blocker.
+    """
+    from specdec import aws
+    from specdec.experiment import load
+    from specdec.preflight.account import who
+    from specdec.preflight.finding import Clients, Scope
+    from specdec.preflight.run import run
+
+    experiment = load(experiment_path)
+    regions = (region,) if region else experiment.regions
+    session = aws.session()
+    found: dict[str, list[Finding]] = {}
+    for name in regions:
+        clients = Clients(session, name)
+        account, caller = who(clients)
+        scope = Scope(experiment, name, clients, account, caller)
+        with console.progress(f"checking {name}") as progress:
+            found[name] = run(scope, on_done=lambda what, done, total, step=progress: step.update(what, done, total))
+    if as_json:
+        click.echo(json.dumps({name: [finding.plain() for finding in findings] for name, findings in found.items()}, indent=2))
+    else:
+        for name, findings in found.items():
+            show(name, findings)
+    return status([finding for findings in found.values() for finding in findings])
+
+
+def show(region: str, findings: list[Finding]) -> None:
+    """Prints findings, worst first, each with its remedy below it."""
+    from specdec.preflight.finding import LEVELS
+
+    colours = {"blocker": "red", "unknown": "magenta", "warning": "yellow", "ok": "green"}
+    click.echo(f"{region}")
+    for level in LEVELS:
+        for finding in findings:
+            if finding.level == level:
+                click.echo(f"  {click.style(f'{level:8}', fg=colours[level])} {finding.check}: {finding.what}")
+                if finding.remedy:
+                    click.echo(f"           remedy: {finding.remedy}")
+    counts = {level: sum(finding.level == level for finding in findings) for level in LEVELS}
+    click.echo("  " + ", ".join(f"{count} {level}" for level, count in counts.items() if count))
+
+
+def status(findings: list[Finding]) -> int:
+    """The exit code that the findings amount to."""
+    if any(finding.level == "blocker" for finding in findings):
+        return EXIT_FAILED
+    denied = sorted({finding.denied for finding in findings if finding.denied})
+    if denied:
+        click.echo(f"error: not allowed: {', '.join(denied)}", err=True)
+        return EXIT_NO_ACCESS
+    return EXIT_OK

@@ -1,0 +1,50 @@
+"""``specdec leftovers``: what still exists after ``cdk destroy``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from specdec import console
+from specdec.commands.options import experiment_option, json_option, region_option
+from specdec.errors import EXIT_FAILED, EXIT_OK
+
+if TYPE_CHECKING:
+    from specdec.preflight.leftovers import Leftover
+
+
+@click.command()
+@experiment_option
+@region_option
+@json_option
+def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
+    """List whatever has the experiment's names or tags and still exists, with the command that removes it.
+
+    Removes nothing itself. Exit codes: 0 nothing but what the experiment says to keep; 1 something is left.
+    """
+    from specdec import aws
+    from specdec.experiment import load
+    from specdec.preflight.account import who
+    from specdec.preflight.finding import Clients
+    from specdec.preflight.leftovers import find
+
+    experiment = load(experiment_path)
+    session = aws.session()
+    found: list[Leftover] = []
+    for name in (region,) if region else experiment.regions:
+        clients = Clients(session, name)
+        who(clients)
+        with console.progress(f"looking for leftovers in {name}"):
+            found.extend(find(experiment, name, clients))
+    if as_json:
+        click.echo(json.dumps([leftover.plain() for leftover in found], indent=2))
+    else:
+        for leftover in found:
+            click.echo(f"{leftover.region}  {leftover.kind}  {leftover.name}")
+            click.echo(f"    {f'kept: {leftover.kept}; to remove it' if leftover.kept else 'remove'}: {leftover.remove}")
+        if not found:
+            click.echo("nothing is left")
+    return EXIT_FAILED if any(leftover.kept is None for leftover in found) else EXIT_OK

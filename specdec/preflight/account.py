@@ -1,0 +1,131 @@
+"""Who is asking, whether the CDK may work here, and whether the region is open to the account."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from specdec.aws import calls, code
+from specdec.preflight.finding import Clients, Finding, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
+"""Where ``cdk bootstrap`` writes its version. Source: bootstrap-template.yaml in the CDK CLI, default qualifier."""
+
+BOOTSTRAP_NEEDED = 6
+"""Lowest bootstrap version a stack of this CDK deploys with. Source: ``requiresBootstrapStackVersion`` in the cloud assembly."""
+
+BOOTSTRAP_RECENT = 21
+"""From this version on, the bootstrap bucket and roles carry the hardening against foreign buckets (aws-cdk v2.149, 2024)."""
+
+_ROLES = ("deploy-role", "file-publishing-role", "lookup-role")
+
+
+def who(clients: Clients) -> tuple[str, str]:
+    """Account number and ARN of the caller.
+
+    Raises:
+        NoAccessError: no usable credentials.
+        EnvironmentFault: AWS cannot be reached.
+    """
+    with calls():
+        answer = clients("sts").get_caller_identity()
+    return str(answer["Account"]), str(answer["Arn"])
+
+
+def identity(scope: Scope) -> Iterator[Finding]:
+    """Says which account and identity everything below is about."""
+    yield Finding("identity", "ok", f"account {scope.account} as {scope.caller}")
+    if scope.caller.endswith(":root"):
+        yield Finding("identity", "warning", "this is the account's root user", "Use a role: IAM console > Roles, or IAM Identity Center")
+
+
+def region(scope: Scope) -> Iterator[Finding]:
+    """A region that the account has not opted into answers nothing else."""
+    name = scope.region
+    with calls():
+        try:
+            found: list[dict[str, Any]] = scope.clients("ec2").describe_regions(RegionNames=[name], AllRegions=True)["Regions"]
+        except ClientError as error:
+            if code(error) != "InvalidParameterValue":
+                raise
+            found = []
+    yield judge_region(name, found[0].get("OptInStatus", "opt-in-not-required") if found else None)
+
+
+def judge_region(name: str, status: str | None) -> Finding:
+    """Reads the opt-in status of a region; None where AWS knows no such region."""
+    if status is None:
+        return Finding("region", "blocker", f"AWS knows no region {name}", "Correct regions in the experiment file")
+    if status == "not-opted-in":
+        return Finding("region", "blocker", f"{name} is not enabled for this account", f"aws account enable-region --region-name {name}")
+    return Finding("region", "ok", f"{name} is enabled")
+
+
+def bootstrap(scope: Scope) -> Iterator[Finding]:
+    """``cdk deploy`` needs the bootstrap stack in the account and region."""
+    with calls():
+        try:
+            value = scope.clients("ssm").get_parameter(Name=BOOTSTRAP_PARAMETER)["Parameter"]["Value"]
+        except ClientError as error:
+            if code(error) != "ParameterNotFound":
+                raise
+            value = None
+    yield judge_bootstrap(value, account=scope.account, name=scope.region)
+
+
+def judge_bootstrap(value: str | None, *, account: str, name: str) -> Finding:
+    """Reads the bootstrap version; None where there is none."""
+    remedy = f"uv run npx cdk bootstrap aws://{account}/{name}"
+    if value is None:
+        return Finding("bootstrap", "blocker", f"the CDK is not bootstrapped in {name}", remedy)
+    if not value.isdigit() or int(value) < BOOTSTRAP_NEEDED:
+        return Finding("bootstrap", "blocker", f"bootstrap version {value} is older than {BOOTSTRAP_NEEDED}", remedy)
+    if int(value) < BOOTSTRAP_RECENT:
+        return Finding("bootstrap", "warning", f"bootstrap version {value} is older than {BOOTSTRAP_RECENT}", remedy)
+    return Finding("bootstrap", "ok", f"bootstrap version {value}")
+
+
+def permissions(scope: Scope) -> Iterator[Finding]:
+    """The caller deploys by assuming the roles that bootstrapping made. IAM itself says whether it may."""
+    if scope.caller.endswith(":root"):
+        yield Finding("permissions", "ok", "the root user may assume every role")
+        return
+    roles = [f"arn:aws:iam::{scope.account}:role/cdk-hnb659fds-{role}-{scope.account}-{scope.region}" for role in _ROLES]
+    with calls():
+        principal = _principal(scope)
+        answer = scope.clients("iam").simulate_principal_policy(
+            PolicySourceArn=principal, ActionNames=["sts:AssumeRole"], ResourceArns=roles
+        )
+    results = answer["EvaluationResults"]
+    # One result per action; with several resources the single verdicts are nested.
+    verdicts = {
+        single["EvalResourceName"]: single["EvalResourceDecision"]
+        for result in results
+        for single in result.get("ResourceSpecificResults", [])
+    } or {result["EvalResourceName"]: result["EvalDecision"] for result in results}
+    yield judge_permissions(verdicts)
+
+
+def _principal(scope: Scope) -> str:
+    """The IAM identity behind the caller: an assumed role's session has no policies, its role has."""
+    if ":assumed-role/" not in scope.caller:
+        return scope.caller
+    name = scope.caller.split(":assumed-role/", 1)[1].split("/", 1)[0]
+    return str(scope.clients("iam").get_role(RoleName=name)["Role"]["Arn"])
+
+
+def judge_permissions(verdicts: dict[str, str]) -> Finding:
+    """Reads IAM's verdicts by role ARN. A role's own trust policy can still refuse, which no simulation shows."""
+    refused = sorted(arn.rsplit("/", 1)[-1] for arn, verdict in verdicts.items() if verdict != "allowed")
+    if refused:
+        return Finding(
+            "permissions",
+            "warning",
+            f"may not assume {', '.join(refused)}; the CDK would fall back to the caller's own permissions",
+            "Allow sts:AssumeRole on the cdk-hnb659fds-* roles",
+        )
+    return Finding("permissions", "ok", "may assume the CDK's deployment roles")

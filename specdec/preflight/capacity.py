@@ -1,0 +1,249 @@
+"""Whether the accelerator nodes can be had: quota, offering, reservation, Capacity Blocks for sale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from specdec.aws import calls, code
+from specdec.catalog.chips import INSTANCES
+from specdec.preflight.finding import Finding, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+QUOTA_ON_DEMAND = "L-2C3B7624"
+"""Running On-Demand Trn instances, in vCPUs; also counts instances in on-demand reservations. Source: Service Quotas, service ec2."""
+
+QUOTA_BLOCKS = "L-64569A79"
+"""Concurrent Trn2 Capacity Blocks per account; the default is 0. Source: Service Quotas, service ec2."""
+
+_CONSOLE = "Service Quotas console > Amazon EC2 > {quota}, or: aws service-quotas request-service-quota-increase --service-code ec2"
+
+
+def quota(scope: Scope) -> Iterator[Finding]:
+    """On-demand and reserved nodes count against a vCPU quota, Capacity Blocks against one of their own."""
+    capacity = scope.experiment.capacity
+    if capacity.purchase == "capacity-block":
+        yield judge_quota(_quota(scope, QUOTA_BLOCKS), needed=1, unit="Trn2 Capacity Blocks", quota=QUOTA_BLOCKS, region=scope.region)
+    else:
+        needed = capacity.max_nodes * INSTANCES[capacity.instance_type].vcpus
+        yield judge_quota(
+            _quota(scope, QUOTA_ON_DEMAND), needed=needed, unit="vCPUs of Trn instances", quota=QUOTA_ON_DEMAND, region=scope.region
+        )
+
+
+def _quota(scope: Scope, quota: str) -> float | None:
+    client = scope.clients("service-quotas")
+    for operation in (client.get_service_quota, client.get_aws_default_service_quota):
+        with calls():
+            try:
+                return float(operation(ServiceCode="ec2", QuotaCode=quota)["Quota"]["Value"])
+            except ClientError as error:
+                if code(error) != "NoSuchResourceException":
+                    raise
+    return None
+
+
+def judge_quota(value: float | None, *, needed: int, unit: str, quota: str, region: str) -> Finding:
+    """Compares a quota with what the experiment needs at its largest."""
+    remedy = _CONSOLE.format(quota=quota) + f" --quota-code {quota} --desired-value {needed} --region {region}"
+    if value is None:
+        return Finding("quota", "unknown", f"quota {quota} is not known in {region}", remedy)
+    if value < needed:
+        return Finding("quota", "blocker", f"{value:.0f} {unit} allowed, {needed} needed", remedy)
+    return Finding("quota", "ok", f"{value:.0f} {unit} allowed, {needed} needed (what other instances use of it is not counted)")
+
+
+def offering(scope: Scope) -> Iterator[Finding]:
+    """The instance type must be offered in the zone. Offered is not available: only a launch shows that."""
+    kind, zone = scope.experiment.capacity.instance_type, scope.experiment.placement[scope.region].zone
+    with calls():
+        answer = scope.clients("ec2").describe_instance_type_offerings(
+            LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [kind]}]
+        )
+    yield judge_offering([found["Location"] for found in answer["InstanceTypeOfferings"]], kind=kind, zone=zone, region=scope.region)
+
+
+def judge_offering(zones: Sequence[str], *, kind: str, zone: str, region: str) -> Finding:
+    """Compares the zones that offer the type with the experiment's zone."""
+    if not zones:
+        return Finding("offering", "blocker", f"{kind} is not offered in {region}", "Choose another region in the experiment file")
+    if zone not in zones:
+        return Finding(
+            "offering",
+            "blocker",
+            f"{kind} is not offered in {zone}, but in {', '.join(sorted(zones))}",
+            f'Set placement.{region}.zone = "{min(zones)}"',
+        )
+    return Finding("offering", "ok", f"{kind} is offered in {zone}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A capacity reservation or Capacity Block as EC2 describes it.
+
+    Attributes:
+        id: ``cr-...``.
+        state: active, scheduled, payment-pending, expired, cancelled, failed, ...
+        instance_type: what it holds.
+        zone: where.
+        free: instances not yet taken.
+        total: instances in it.
+        block: whether it is a Capacity Block.
+        start, end: when it begins and ends; None where open.
+    """
+
+    id: str
+    state: str
+    instance_type: str
+    zone: str
+    free: int
+    total: int
+    block: bool
+    start: datetime | None = None
+    end: datetime | None = None
+
+
+def reservation(scope: Scope) -> Iterator[Finding]:
+    """Reserved capacity must exist, match, be active or about to be, and have room."""
+    capacity, place = scope.experiment.capacity, scope.experiment.placement[scope.region]
+    if place.reservation_id is None:
+        yield Finding(
+            "reservation",
+            "warning",
+            f"{capacity.instance_type} on demand: being offered is not being available, and a launch that finds no capacity "
+            "rolls the stack back",
+            "Deploy with capacity.desired_nodes = 0 and use `specdec nodes up`, or reserve capacity",
+        )
+        return
+    with calls():
+        try:
+            found: list[dict[str, Any]] = scope.clients("ec2").describe_capacity_reservations(
+                CapacityReservationIds=[place.reservation_id]
+            )["CapacityReservations"]
+        except ClientError as error:
+            if code(error) not in ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"):
+                raise
+            found = []
+    yield from judge_reservation(
+        _reservation(found[0]) if found else None,
+        wanted=place.reservation_id,
+        instance_type=capacity.instance_type,
+        zone=place.zone,
+        nodes=capacity.desired_nodes,
+        block=capacity.purchase == "capacity-block",
+    )
+
+
+def _reservation(found: dict[str, Any]) -> Reservation:
+    return Reservation(
+        id=found["CapacityReservationId"],
+        state=found.get("State", "unknown"),
+        instance_type=found.get("InstanceType", ""),
+        zone=found.get("AvailabilityZone", ""),
+        free=found.get("AvailableInstanceCount", 0),
+        total=found.get("TotalInstanceCount", 0),
+        block=found.get("ReservationType", "default") == "capacity-block",
+        start=found.get("StartDate"),
+        end=found.get("EndDate"),
+    )
+
+
+def judge_reservation(
+    found: Reservation | None, *, wanted: str, instance_type: str, zone: str, nodes: int, block: bool
+) -> Iterator[Finding]:
+    """Everything about a reservation that would make the node group fail or stay empty."""
+    console = "EC2 console > Capacity Reservations"
+    if found is None:
+        yield Finding(
+            "reservation", "blocker", f"{wanted} does not exist in this account and region", f"Correct reservation_id; see {console}"
+        )
+        return
+    before = False
+    if found.instance_type != instance_type:
+        before = True
+        yield Finding(
+            "reservation", "blocker", f"{found.id} holds {found.instance_type}, not {instance_type}", f"Use another one; see {console}"
+        )
+    if found.zone != zone:
+        before = True
+        yield Finding("reservation", "blocker", f"{found.id} is in {found.zone}, the experiment in {zone}", f'Set zone = "{found.zone}"')
+    if found.block != block:
+        before = True
+        purchase = "capacity-block" if found.block else "reservation"
+        yield Finding(
+            "reservation",
+            "blocker",
+            f"{found.id} is a {'Capacity Block' if found.block else 'plain reservation'}",
+            f'Set capacity.purchase = "{purchase}"',
+        )
+    if found.state in ("scheduled", "payment-pending", "pending"):
+        start = f" and starts {found.start:%Y-%m-%d %H:%M} UTC" if found.start else ""
+        yield Finding(
+            "reservation",
+            "warning" if block else "blocker",
+            f"{found.id} is {found.state}{start}",
+            "Deploy now with capacity.desired_nodes = 0, and `specdec nodes up` once it is active",
+        )
+    elif found.state != "active":
+        yield Finding("reservation", "blocker", f"{found.id} is {found.state}", f"Use another one; see {console}")
+    elif found.free < nodes:
+        yield Finding(
+            "reservation",
+            "blocker",
+            f"{found.id} has {found.free} of {found.total} instances free, {nodes} needed",
+            f"See what runs in it: {console}",
+        )
+    elif not before:
+        end = f", ends {found.end:%Y-%m-%d %H:%M} UTC" if found.end else ""
+        yield Finding("reservation", "ok", f"{found.id} is active with {found.free} of {found.total} instances free{end}")
+
+
+def blocks(scope: Scope) -> Iterator[Finding]:
+    """What Capacity Blocks are for sale in the next two weeks, for whoever has no capacity yet."""
+    capacity = scope.experiment.capacity
+    if scope.experiment.placement[scope.region].reservation_id is not None:
+        return
+    now = datetime.now(UTC)
+    with calls():
+        try:
+            found: list[dict[str, Any]] = scope.clients("ec2").describe_capacity_block_offerings(
+                InstanceType=capacity.instance_type,
+                InstanceCount=max(1, capacity.desired_nodes),
+                CapacityDurationHours=24,
+                StartDateRange=now,
+                EndDateRange=now + timedelta(days=14),
+            )["CapacityBlockOfferings"]
+        except ClientError as error:
+            if code(error) == "CapacityBlockDescribeLimitExceeded":
+                yield Finding(
+                    "capacity blocks",
+                    "warning",
+                    "the account's quota for Trn2 Capacity Blocks is 0, so none is shown",
+                    _CONSOLE.format(quota=QUOTA_BLOCKS) + f" --quota-code {QUOTA_BLOCKS} --desired-value 1",
+                )
+                return
+            if code(error) not in ("Unsupported", "InvalidParameterValue", "UnsupportedOperation"):
+                raise
+            found = []
+    yield judge_blocks(found)
+
+
+def judge_blocks(found: Sequence[dict[str, Any]]) -> Finding:
+    """Names the cheapest offer of 24 hours."""
+    if not found:
+        return Finding(
+            "capacity blocks", "warning", "no Capacity Block of 24 hours is for sale in the next 14 days", "Ask again later, or elsewhere"
+        )
+    best = min(found, key=lambda offer: float(offer["UpfrontFee"]))
+    hours = best.get("CapacityBlockDurationHours", 24)
+    return Finding(
+        "capacity blocks",
+        "ok",
+        f"{len(found)} for sale; cheapest {best['UpfrontFee']} {best.get('CurrencyCode', 'USD')} for {hours} h "
+        f"in {best['AvailabilityZone']} from {best['StartDate']:%Y-%m-%d %H:%M} UTC ({best['CapacityBlockOfferingId']})",
+    )

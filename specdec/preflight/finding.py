@@ -1,0 +1,85 @@
+"""What a check found, and what it needs to look."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from specdec.experiment import Experiment
+
+Level = Literal["ok", "warning", "blocker", "unknown"]
+"""``ok``: as it must be. ``warning``: the deployment goes through, but read this. ``blocker``: it would fail.
+``unknown``: could not be found out; never to be read as any of the others."""
+
+LEVELS: tuple[Level, ...] = ("blocker", "unknown", "warning", "ok")
+"""Worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        check: name of the check, one word or two.
+        level: see ``Level``.
+        what: what was found, one sentence.
+        remedy: command or console path that mends it; None where nothing needs mending.
+        denied: IAM action that was refused, where that is why the level is ``unknown``.
+    """
+
+    check: str
+    level: Level
+    what: str
+    remedy: str | None = None
+    denied: str | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data."""
+        return dataclasses.asdict(self)
+
+
+class Clients:
+    """boto3 clients of one region, made once each. Making a client is not safe from several threads; using one is."""
+
+    def __init__(self, session: Any, region: str) -> None:
+        self.region = region
+        self._session = session
+        self._lock = threading.Lock()
+        self._made: dict[str, Any] = {}
+
+    def __call__(self, service: str, *, region: str | None = None) -> Any:
+        """The client of one service, in the region of these clients or in another."""
+        from specdec.aws import config
+
+        key = f"{service}@{region or self.region}"
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = self._session.client(service, region_name=region or self.region, config=config())
+            return self._made[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What every check is given.
+
+    Attributes:
+        experiment: the experiment.
+        region: the region looked at.
+        clients: boto3 clients of that region.
+        account: account number of the caller.
+        caller: ARN of the caller.
+    """
+
+    experiment: Experiment
+    region: str
+    clients: Clients
+    account: str
+    caller: str
+
+    @property
+    def stack(self) -> str:
+        """Name of the experiment's stack in this region."""
+        return self.experiment.stack_name(self.region)

@@ -1,0 +1,122 @@
+"""Whether EKS has what the stack asks for: Kubernetes version, add-ons for it, node image for it, and the services around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from specdec.aws import calls, code
+from specdec.catalog.addons import ADDONS
+from specdec.preflight.finding import Finding, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+SERVICES = ("cloudformation", "cloudwatch", "ec2", "ecr", "eks", "iam", "kms", "lambda", "logs", "s3", "ssm", "sts")
+"""Services whose endpoints the stack or its nodes call."""
+
+
+def kubernetes(scope: Scope) -> Iterator[Finding]:
+    """The Kubernetes version must be offered, and is six times dearer once it is in extended support."""
+    wanted = scope.experiment.cluster.kubernetes_version
+    with calls():
+        answer = scope.clients("eks").describe_cluster_versions()
+    versions = {
+        found["clusterVersion"]: str(found.get("versionStatus") or found.get("status", "")).upper() for found in answer["clusterVersions"]
+    }
+    yield judge_kubernetes(versions, wanted=wanted, region=scope.region)
+
+
+def judge_kubernetes(versions: dict[str, str], *, wanted: str, region: str) -> Finding:
+    """Reads the version table of EKS, version to status."""
+    if wanted not in versions:
+        offered = ", ".join(sorted(versions, key=_release)) or "none"
+        return Finding(
+            "kubernetes",
+            "blocker",
+            f"EKS does not offer {wanted} in {region}; it offers {offered}",
+            "Set cluster.kubernetes_version to one of these",
+        )
+    if versions[wanted] == "EXTENDED_SUPPORT":
+        return Finding(
+            "kubernetes",
+            "warning",
+            f"{wanted} is in extended support, at 0.60 USD an hour",
+            "Set cluster.kubernetes_version to a newer one",
+        )
+    return Finding("kubernetes", "ok", f"EKS offers {wanted} in {region}")
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def addons(scope: Scope) -> Iterator[Finding]:
+    """Every add-on must have a version for this Kubernetes version; a version that the experiment pins must be one of them."""
+    version, pinned = scope.experiment.cluster.kubernetes_version, scope.experiment.cluster.addon_versions
+    for name in ADDONS:
+        with calls():
+            answer = scope.clients("eks").describe_addon_versions(addonName=name, kubernetesVersion=version)
+        found: list[dict[str, Any]] = [entry for addon in answer["addons"] for entry in addon["addonVersions"]]
+        yield judge_addon([entry["addonVersion"] for entry in found], name=name, kubernetes=version, pinned=pinned.get(name))
+
+
+def judge_addon(versions: Sequence[str], *, name: str, kubernetes: str, pinned: str | None) -> Finding:
+    """Reads the versions of one add-on that fit the Kubernetes version, newest first."""
+    if not versions:
+        return Finding(
+            "add-ons", "blocker", f"{name} has no version for Kubernetes {kubernetes}", "Set cluster.kubernetes_version to an older one"
+        )
+    if pinned is not None and pinned not in versions:
+        return Finding(
+            "add-ons",
+            "blocker",
+            f"{name} {pinned} does not go with Kubernetes {kubernetes}",
+            f'Set cluster.addon_versions.{name} = "{versions[0]}"',
+        )
+    return Finding("add-ons", "ok", f"{name} {pinned or f'has {len(versions)} versions for Kubernetes {kubernetes}, newest {versions[0]}'}")
+
+
+def image(scope: Scope) -> Iterator[Finding]:
+    """EKS publishes the recommended node image with the Neuron driver as an SSM parameter, by Kubernetes version."""
+    version = scope.experiment.cluster.kubernetes_version
+    name = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/neuron/recommended/image_id"
+    with calls():
+        try:
+            value = str(scope.clients("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+        except ClientError as error:
+            if code(error) != "ParameterNotFound":
+                raise
+            value = None
+    yield judge_image(value, kubernetes=version, region=scope.region)
+
+
+def judge_image(value: str | None, *, kubernetes: str, region: str) -> Finding:
+    """Reads the id of the node image; None where there is none."""
+    if value is None:
+        return Finding(
+            "node image",
+            "blocker",
+            f"no Amazon Linux 2023 image with the Neuron driver for {kubernetes} in {region}",
+            "Set cluster.kubernetes_version to an older one",
+        )
+    return Finding("node image", "ok", f"{value} (Amazon Linux 2023 with the Neuron driver, Kubernetes {kubernetes})")
+
+
+def endpoints(scope: Scope) -> Iterator[Finding]:
+    """Whether the region has every service, by the endpoint table inside botocore; nothing is called."""
+    import botocore.session
+
+    table = botocore.session.get_session()
+    missing = [service for service in SERVICES if service != "iam" and scope.region not in table.get_available_regions(service)]
+    yield judge_endpoints(missing, region=scope.region)
+
+
+def judge_endpoints(missing: Sequence[str], *, region: str) -> Finding:
+    """The endpoint table can be older than a new region, so an absent entry is a warning."""
+    if missing:
+        return Finding(
+            "endpoints", "warning", f"no endpoint known in {region} for {', '.join(missing)}", "Look it up: AWS console > Regional services"
+        )
+    return Finding("endpoints", "ok", f"all {len(SERVICES)} services have an endpoint in {region}")

@@ -1,0 +1,67 @@
+"""Runs all checks side by side. A check that is refused an answer yields ``unknown``, and the others go on."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import TYPE_CHECKING
+
+from specdec.aws import DeniedError, ThrottledError
+from specdec.errors import EnvironmentFault
+from specdec.preflight import account, capacity, cost, leftovers, platform, store
+from specdec.preflight.finding import Finding, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CHECKS: dict[str, Callable[[Scope], Iterator[Finding]]] = {
+    "identity": account.identity,
+    "region": account.region,
+    "permissions": account.permissions,
+    "bootstrap": account.bootstrap,
+    "names": leftovers.names,
+    "quota": capacity.quota,
+    "offering": capacity.offering,
+    "reservation": capacity.reservation,
+    "capacity blocks": capacity.blocks,
+    "kubernetes": platform.kubernetes,
+    "add-ons": platform.addons,
+    "node image": platform.image,
+    "endpoints": platform.endpoints,
+    "store": store.store,
+    "cost": cost.cost,
+}
+"""Name to check, in the order in which findings are shown."""
+
+
+def run(scope: Scope, *, on_done: Callable[[str, int, int], None]) -> list[Finding]:
+    """All findings of all checks.
+
+    Args:
+        scope: what to look at.
+        on_done: told the name of each check as it ends, how many have ended, and how many there are.
+
+    Raises:
+        NoAccessError: the credentials themselves are not good, so that no check can say anything.
+    """
+    found: dict[str, list[Finding]] = {}
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        pending = {pool.submit(_one, name, scope): name for name in CHECKS}
+        try:
+            for count, done in enumerate(as_completed(pending), 1):
+                found[pending[done]] = done.result()
+                on_done(pending[done], count, len(CHECKS))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [finding for name in CHECKS for finding in found[name]]
+
+
+def _one(name: str, scope: Scope) -> list[Finding]:
+    findings: list[Finding] = []
+    try:
+        findings.extend(CHECKS[name](scope))
+    except DeniedError as error:
+        findings.append(Finding(name, "unknown", f"not looked at: {error}", error.remedy, denied=error.action))
+    except (ThrottledError, EnvironmentFault) as error:
+        findings.append(Finding(name, "unknown", f"not looked at: {error}", error.remedy))
+    return findings

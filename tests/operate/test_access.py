@@ -1,0 +1,92 @@
+"""Who may not ask gets one sentence and exit code 3; who cannot reach AWS gets 4; an answer stays an answer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from botocore import exceptions as aws_exceptions
+from botocore.exceptions import ClientError
+
+from specdec.aws import DeniedError, ThrottledError, calls
+from specdec.errors import EnvironmentFault, NoAccessError, SpecdecError
+from specdec.preflight.finding import Finding
+from specdec.preflight.run import CHECKS, run
+from tests.operate.conftest import StubbedAws, scope_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def client_error(code: str, message: str = "no", status: int = 400) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}, "DescribeThings")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected", "exit_code"),
+    [
+        (aws_exceptions.NoCredentialsError(), NoAccessError, 3),
+        (aws_exceptions.PartialCredentialsError(provider="env", cred_var="AWS_SECRET_ACCESS_KEY"), NoAccessError, 3),
+        (aws_exceptions.ProfileNotFound(profile="x"), NoAccessError, 3),
+        (aws_exceptions.UnauthorizedSSOTokenError(), NoAccessError, 3),
+        (aws_exceptions.TokenRetrievalError(provider="sso", error_msg="x"), NoAccessError, 3),
+        (client_error("ExpiredToken"), NoAccessError, 3),
+        (client_error("InvalidClientTokenId", status=403), NoAccessError, 3),
+        (client_error("OptInRequired"), NoAccessError, 3),
+        (client_error("AccessDenied", status=403), DeniedError, 3),
+        (client_error("UnauthorizedOperation", status=403), DeniedError, 3),
+        (client_error("ThrottlingException"), ThrottledError, 1),
+        (client_error("RequestLimitExceeded", status=503), ThrottledError, 1),
+        (aws_exceptions.EndpointConnectionError(endpoint_url="http://127.0.0.1:1"), EnvironmentFault, 4),
+        (aws_exceptions.ConnectTimeoutError(endpoint_url="http://127.0.0.1:1"), EnvironmentFault, 4),
+        (aws_exceptions.ReadTimeoutError(endpoint_url="http://127.0.0.1:1"), EnvironmentFault, 4),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+def test_refusals(raised: Exception, expected: type[SpecdecError], exit_code: int) -> None:
+    with pytest.raises(expected) as caught, calls():
+        raise raised
+    assert caught.value.exit_code == exit_code
+    assert caught.value.remedy
+
+
+def test_an_answer_passes_through() -> None:
+    with pytest.raises(ClientError), calls():
+        raise client_error("ValidationError", "Stack with id x does not exist")
+
+
+def test_the_refused_action_is_named_as_iam_names_it() -> None:
+    message = "User: arn:aws:iam::111122223333:user/x is not authorized to perform: eks:DescribeCluster on resource: y"
+    with pytest.raises(DeniedError, match="not allowed: eks:DescribeCluster") as caught, calls():
+        raise client_error("AccessDeniedException", message)
+    assert caught.value.action == "eks:DescribeCluster"
+
+
+def test_one_refused_check_leaves_the_others_their_findings(aws: StubbedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: object) -> list[Finding]:
+        raise DeniedError("eks:DescribeClusterVersions", "no")
+
+    def fine(_: object) -> list[Finding]:
+        return [Finding("fine", "ok", "fine")]
+
+    monkeypatch.setattr("specdec.preflight.run.CHECKS", {"kubernetes": refused, "fine": fine})
+    seen: list[str] = []
+    found = run(scope_of(aws), on_done=lambda name, done, total: seen.append(f"{done}/{total}"))
+    assert [(finding.check, finding.level) for finding in found] == [("kubernetes", "unknown"), ("fine", "ok")]
+    assert found[0].denied == "eks:DescribeClusterVersions"
+    assert seen == ["1/2", "2/2"]
+    assert len(CHECKS) > 10
+
+
+@pytest.mark.parametrize("command", ["check", "leftovers"])
+def test_without_credentials_a_command_ends_in_one_line_and_3(command: str, tmp_path: Path) -> None:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    clean |= {"HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true"}
+    ended = subprocess.run([sys.executable, "-m", "specdec", command], cwd=ROOT, env=clean, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stderr.splitlines() == [
+        "error: no AWS credentials: Unable to locate credentials (remedy: Sign in (aws sso login, aws configure) or set AWS_PROFILE)"
+    ]
+    assert ended.stdout == ""

@@ -1,0 +1,222 @@
+"""Each check in its outcomes, against answers that AWS's own service models accept."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from specdec.aws import DeniedError
+from specdec.errors import NoAccessError
+from specdec.preflight import account, capacity, leftovers, platform
+from specdec.preflight.cost import price_in
+from specdec.preflight.finding import Finding
+from tests.operate.conftest import StubbedAws, experiment_with, moment, scope_of
+
+BLOCK = (
+    ('purchase = "on-demand"', 'purchase = "capacity-block"'),
+    ('zone = "us-east-2b"', 'zone = "us-east-2b"\nreservation_id = "cr-0a"'),
+)
+
+
+def levels(findings: list[Finding]) -> list[str]:
+    return [finding.level for finding in findings]
+
+
+@pytest.mark.parametrize(("value", "level"), [(None, "blocker"), ("5", "blocker"), ("8", "warning"), ("28", "ok")])
+def test_bootstrap(aws: StubbedAws, value: str | None, level: str) -> None:
+    if value is None:
+        aws.fails("ssm", "get_parameter", "ParameterNotFound")
+    else:
+        aws.answers("ssm", "get_parameter", {"Parameter": {"Value": value}})
+    (found,) = account.bootstrap(scope_of(aws))
+    assert found.level == level
+    assert level == "ok" or found.remedy == "uv run npx cdk bootstrap aws://111122223333/us-east-2"
+
+
+@pytest.mark.parametrize(("status", "level"), [("opt-in-not-required", "ok"), ("opted-in", "ok"), ("not-opted-in", "blocker")])
+def test_region(aws: StubbedAws, status: str, level: str) -> None:
+    aws.answers("ec2", "describe_regions", {"Regions": [{"RegionName": "us-east-2", "OptInStatus": status}]})
+    assert levels(list(account.region(scope_of(aws)))) == [level]
+
+
+def test_a_region_aws_does_not_know(aws: StubbedAws) -> None:
+    aws.fails("ec2", "describe_regions", "InvalidParameterValue", "Invalid region provided")
+    assert levels(list(account.region(scope_of(aws)))) == ["blocker"]
+
+
+@pytest.mark.parametrize(("decision", "level"), [("allowed", "ok"), ("implicitDeny", "warning"), ("explicitDeny", "warning")])
+def test_permissions_of_an_assumed_role_are_those_of_its_role(aws: StubbedAws, decision: str, level: str) -> None:
+    arn = "arn:aws:iam::111122223333:role/team/deployer"
+    aws.answers(
+        "iam",
+        "get_role",
+        {"Role": {"Path": "/team/", "RoleName": "deployer", "RoleId": "A" * 16, "Arn": arn, "CreateDate": moment("2026-01-01")}},
+    )
+    deploy = "arn:aws:iam::111122223333:role/cdk-hnb659fds-deploy-role-111122223333-us-east-2"
+    aws.answers(
+        "iam",
+        "simulate_principal_policy",
+        {"EvaluationResults": [{"EvalActionName": "sts:AssumeRole", "EvalResourceName": deploy, "EvalDecision": decision}]},
+    )
+    scope = scope_of(aws, caller="arn:aws:sts::111122223333:assumed-role/deployer/me")
+    assert levels(list(account.permissions(scope))) == [level]
+
+
+@pytest.mark.parametrize(("value", "level"), [(0.0, "blocker"), (191.0, "blocker"), (192.0, "ok")])
+def test_quota_in_vcpus_of_the_largest_group(aws: StubbedAws, value: float, level: str) -> None:
+    aws.answers("service-quotas", "get_service_quota", {"Quota": {"Value": value}})
+    (found,) = capacity.quota(scope_of(aws))
+    assert found.level == level
+    assert level == "ok" or "L-2C3B7624 --desired-value 192" in (found.remedy or "")
+
+
+def test_a_quota_never_raised_has_its_default(aws: StubbedAws) -> None:
+    aws.fails("service-quotas", "get_service_quota", "NoSuchResourceException")
+    aws.answers("service-quotas", "get_aws_default_service_quota", {"Quota": {"Value": 0.0}})
+    assert levels(list(capacity.quota(scope_of(aws, experiment_with(*BLOCK))))) == ["blocker"]
+
+
+@pytest.mark.parametrize(("zones", "level"), [([], "blocker"), (["us-east-2a"], "blocker"), (["us-east-2b"], "ok")])
+def test_offering(aws: StubbedAws, zones: list[str], level: str) -> None:
+    aws.answers("ec2", "describe_instance_type_offerings", {"InstanceTypeOfferings": [{"Location": zone} for zone in zones]})
+    assert levels(list(capacity.offering(scope_of(aws)))) == [level]
+
+
+def block(**changes: Any) -> dict[str, Any]:
+    return {
+        "CapacityReservationId": "cr-0a",
+        "State": "active",
+        "InstanceType": "trn2.48xlarge",
+        "AvailabilityZone": "us-east-2b",
+        "AvailableInstanceCount": 1,
+        "TotalInstanceCount": 1,
+        "ReservationType": "capacity-block",
+        "EndDate": moment("2026-12-02T11:30:00"),
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ["ok"]),
+        ({"State": "scheduled", "StartDate": moment("2026-12-01T11:30:00")}, ["warning"]),
+        ({"State": "expired"}, ["blocker"]),
+        ({"AvailableInstanceCount": 0}, ["blocker"]),
+        ({"AvailabilityZone": "us-east-2a"}, ["blocker"]),
+        ({"ReservationType": "default", "InstanceType": "trn1.32xlarge"}, ["blocker", "blocker"]),
+    ],
+)
+def test_reservation(aws: StubbedAws, changes: dict[str, Any], expected: list[str]) -> None:
+    aws.answers("ec2", "describe_capacity_reservations", {"CapacityReservations": [block(**changes)]})
+    found = list(capacity.reservation(scope_of(aws, experiment_with(*BLOCK))))
+    assert levels(found) == expected
+    assert all(finding.remedy for finding in found if finding.level != "ok")
+
+
+def test_a_reservation_that_does_not_exist(aws: StubbedAws) -> None:
+    aws.fails("ec2", "describe_capacity_reservations", "InvalidCapacityReservationId.NotFound")
+    assert levels(list(capacity.reservation(scope_of(aws, experiment_with(*BLOCK))))) == ["blocker"]
+
+
+def test_on_demand_is_warned_of(aws: StubbedAws) -> None:
+    assert levels(list(capacity.reservation(scope_of(aws)))) == ["warning"]
+
+
+def test_the_cheapest_capacity_block_is_named(aws: StubbedAws) -> None:
+    offer = {
+        "CapacityBlockDurationHours": 24,
+        "AvailabilityZone": "us-east-2a",
+        "StartDate": moment("2026-12-01T11:30:00"),
+        "CurrencyCode": "USD",
+    }
+    offers = [
+        {**offer, "CapacityBlockOfferingId": "cb-dear", "UpfrontFee": "1000.1"},
+        {**offer, "CapacityBlockOfferingId": "cb-cheap", "UpfrontFee": "858.26"},
+    ]
+    aws.answers("ec2", "describe_capacity_block_offerings", {"CapacityBlockOfferings": offers})
+    (found,) = capacity.blocks(scope_of(aws))
+    assert found.level == "ok"
+    assert "858.26 USD for 24 h in us-east-2a" in found.what
+    assert "cb-cheap" in found.what
+
+
+def test_no_quota_for_capacity_blocks_is_not_read_as_none_for_sale(aws: StubbedAws) -> None:
+    aws.fails("ec2", "describe_capacity_block_offerings", "CapacityBlockDescribeLimitExceeded")
+    (found,) = capacity.blocks(scope_of(aws))
+    assert found.level == "warning"
+    assert "quota" in found.what
+
+
+def test_denied_is_never_read_as_no_capacity(aws: StubbedAws) -> None:
+    message = "User: x is not authorized to perform: ec2:DescribeCapacityBlockOfferings because no policy allows it"
+    aws.fails("ec2", "describe_capacity_block_offerings", "UnauthorizedOperation", message, 403)
+    with pytest.raises(DeniedError) as caught:
+        list(capacity.blocks(scope_of(aws)))
+    assert caught.value.action == "ec2:DescribeCapacityBlockOfferings"
+    assert isinstance(caught.value, NoAccessError)
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(("wanted", "level"), [("1.36", "ok"), ("1.34", "warning"), ("1.35", "blocker")])
+def test_kubernetes(aws: StubbedAws, wanted: str, level: str) -> None:
+    versions = [
+        {"clusterVersion": "1.36", "versionStatus": "STANDARD_SUPPORT"},
+        {"clusterVersion": "1.34", "versionStatus": "EXTENDED_SUPPORT"},
+    ]
+    aws.answers("eks", "describe_cluster_versions", {"clusterVersions": versions})
+    scope = scope_of(aws, experiment_with(("[capacity]", f'[cluster]\nkubernetes_version = "{wanted}"\n\n[capacity]')))
+    assert levels(list(platform.kubernetes(scope))) == [level]
+
+
+@pytest.mark.parametrize(
+    ("versions", "pinned", "level"),
+    [(["v2.7.0", "v2.6.0"], None, "ok"), (["v2.7.0"], "v2.7.0", "ok"), (["v2.7.0"], "v1.0.0", "blocker"), ([], None, "blocker")],
+)
+def test_addon(versions: list[str], pinned: str | None, level: str) -> None:
+    found = platform.judge_addon(versions, name="aws-mountpoint-s3-csi-driver", kubernetes="1.36", pinned=pinned)
+    assert found.level == level
+
+
+def test_every_addon_is_asked_about(aws: StubbedAws) -> None:
+    for _ in platform.ADDONS:
+        aws.answers("eks", "describe_addon_versions", {"addons": [{"addonVersions": [{"addonVersion": "v1"}]}]})
+    assert levels(list(platform.addons(scope_of(aws)))) == ["ok"] * len(platform.ADDONS)
+
+
+@pytest.mark.parametrize(("present", "level"), [(True, "ok"), (False, "blocker")])
+def test_node_image(aws: StubbedAws, present: bool, level: str) -> None:
+    if present:
+        aws.answers("ssm", "get_parameter", {"Parameter": {"Value": "ami-0a"}})
+    else:
+        aws.fails("ssm", "get_parameter", "ParameterNotFound")
+    assert levels(list(platform.image(scope_of(aws)))) == [level]
+
+
+def test_endpoints(aws: StubbedAws) -> None:
+    assert levels(list(platform.endpoints(scope_of(aws)))) == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("status", "level"),
+    [
+        (None, "ok"),
+        ("UPDATE_COMPLETE", "ok"),
+        ("ROLLBACK_COMPLETE", "blocker"),
+        ("DELETE_FAILED", "blocker"),
+        ("UPDATE_IN_PROGRESS", "blocker"),
+        ("UPDATE_ROLLBACK_COMPLETE", "ok"),
+    ],
+)
+def test_stack(status: str | None, level: str) -> None:
+    found = leftovers.judge_stack(status, name="qwen3-specdec-us-east-2")
+    assert found.level == level
+    assert level == "ok" or found.remedy
+
+
+def test_a_price_of_the_pricing_api() -> None:
+    product = {"terms": {"OnDemand": {"a": {"priceDimensions": {"b": {"pricePerUnit": {"USD": "0.4032000000"}}}}}}}
+    assert price_in([json.dumps(product)]) == 0.4032
+    assert price_in([]) is None
