@@ -47,10 +47,11 @@ class ModelStaging(cdk8s.Chart):
                 "AWS_REGION": region,
                 "HF_TOKEN_SECRET": experiment.serving.hf_token_secret or "",
                 "HOME": "/scratch",
-                "MARKER": MODEL_MARKER,
                 "MODEL": model,
+                "MODEL_MARKER": MODEL_MARKER,
                 "PREFIX": model_prefix(model, facts.revision),
                 "REVISION": facts.revision,
+                "TMPDIR": "/scratch",
             }
             slug = model.rsplit("/", 1)[-1].lower().replace(".", "-").replace("_", "-")[:30].strip("-")
             name = f"stage-{slug}-{short_hash([values, text, AWS_CLI_IMAGE, experiment.capacity.instance_type])}"

@@ -17,6 +17,7 @@ from charts.model_storage import claim_name
 from charts.names import BENCHMARK, CLIENT_LABEL, INSTANCE_TYPE_LABEL, NAMESPACE, PORT, SERVER, labels
 from charts.objects import AWS_CLI_IMAGE, digest, metadata, script
 from specdec.catalog.chips import INSTANCES
+from specdec.catalog.stacks import STACKS
 from specdec.serving import artifact_configuration, artifact_path, command_line, settings_of
 from specdec.serving.artifact import expected_library_configuration
 from specdec.serving.command import ARTIFACT_DIR, SCRATCH_DIR, STORE
@@ -112,7 +113,11 @@ def _pod(experiment: Experiment, variant: Variant, *, region: str, bucket: str, 
         "automountServiceAccountToken": False,
         "containers": [
             _server(experiment, variant),
-            _companion("keep", "keep.sh", artifact_environment),
+            {
+                **_companion("keep", "keep.sh", artifact_environment),
+                # The pod is not ready, and so not measured, while its artifact is on its way to the bucket.
+                "readinessProbe": {"exec": {"command": ["test", "-e", f"{ARTIFACT_DIR}.whole"]}, "periodSeconds": 10, "timeoutSeconds": 5},
+            },
         ],
         "enableServiceLinks": False,
         "initContainers": [_companion("restore", "restore.sh", artifact_environment)],
@@ -139,6 +144,8 @@ def _server(experiment: Experiment, variant: Variant) -> Object:
     environment = {
         **command.env,
         "ARTIFACT_DIR": ARTIFACT_DIR,
+        # Only NxD Inference's artifact is never written after the compile; the native stack's is a cache.
+        "ARTIFACT_FROZEN": "" if STACKS[experiment.serving.stack].generation == "native" else "yes",
         "SERVED_MODEL": experiment.serving.target,
         "WARM_ARGUMENTS": json.dumps(command.warm_args[2:], separators=(",", ":")),
     }
@@ -188,7 +195,7 @@ def _companion(name: str, program: str, environment: dict[str, str]) -> Object:
         "name": name,
         "image": AWS_CLI_IMAGE,
         "command": ["bash", f"{HOME}/{program}"],
-        "env": [*_environment(environment), {"name": "ATTEMPT", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}],
+        "env": [*_environment(environment), {"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}],
         "resources": {"requests": {"cpu": COMPANION_CPU, "memory": COMPANION_MEMORY}, "limits": {"memory": COMPANION_MEMORY}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -219,6 +226,7 @@ def _artifact_environment(experiment: Experiment, variant: Variant, *, region: s
         "MODEL_MARKERS": " ".join(model_marker(model, experiment.model(model).revision) for model in wanted),
         "SERVER": f"http://127.0.0.1:{PORT}",
         "STAGING_SECONDS": str(STAGING_SECONDS),
+        "TMPDIR": "/artifacts",
     }
 
 

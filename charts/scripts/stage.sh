@@ -1,2 +1,58 @@
 #!/usr/bin/env bash
-# stage
+# Brings one model from Hugging Face into the bucket: each file is downloaded, checked against the digest that the hub
+# publishes, and uploaded with it; the marker comes last. Run again, it goes on where it stopped.
+set -euo pipefail
+hub=${HUB:-https://huggingface.co}
+scratch=${SCRATCH:-/scratch}
+
+say() { printf '%s %s\n' "$(date -u +%FT%TZ)" "$*" >&2; }
+die() { say "error: $*"; exit 1; }
+
+# head_object KEY: the object's description, or nothing if there is none; any other refusal ends the Job.
+head_object() {
+  local answer
+  if answer=$(aws s3api head-object --bucket "$BUCKET" --key "$1" 2>&1); then printf '%s' "$answer"; return; fi
+  case $answer in *'Not Found'*) ;; *) die "$answer" ;; esac
+}
+
+download() { curl -fsSL --retry 5 --retry-delay 2 -H "@$scratch/headers" "$@"; }
+
+# digest FILE KIND: large files are named by the sha256 of their content, the others by their git blob id.
+digest() {
+  if [ "$2" = sha256 ]; then sha256sum "$1"; else { printf 'blob %s\0' "$(stat -c %s "$1")"; cat "$1"; } | sha1sum; fi | cut -d' ' -f1
+}
+
+present=$(head_object "$PREFIX$MODEL_MARKER")
+[ -z "$present" ] || { say "s3://$BUCKET/$PREFIX is complete"; exit 0; }
+
+(umask 077 && : >"$scratch/headers")
+if [ -n "$HF_TOKEN_SECRET" ]; then
+  token=$(aws secretsmanager get-secret-value --secret-id "$HF_TOKEN_SECRET" --query SecretString --output text) ||
+    die "the secret $HF_TOKEN_SECRET cannot be read"
+  printf 'Authorization: Bearer %s\n' "$token" >"$scratch/headers"
+fi
+
+commit=$(download "$hub/api/models/$MODEL/revision/$REVISION" | jq -er .sha) || die "$MODEL has no revision $REVISION, or needs a token"
+download "$hub/api/models/$MODEL/tree/$commit?recursive=true" >"$scratch/tree.json" || die "the files of $MODEL cannot be listed"
+# Weights in other formats and the documentation are of no use to the server.
+jq -e '[.[] | select(.type == "file") | select(.path | test("(^|/)\\.git|\\.(md|gguf|pth|pt|h5|msgpack|onnx)$|^(original|metal|onnx)/") | not)
+  | {path, size, digest: (if .lfs then "sha256:" + .lfs.oid else "git:" + .oid end)}] | if length > 0 then . else error("empty") end' \
+  "$scratch/tree.json" >"$scratch/files.json" || die "$MODEL lists no files at $commit"
+say "$MODEL at $commit: $(jq length "$scratch/files.json") files, $(jq 'map(.size) | add' "$scratch/files.json") bytes"
+
+while IFS=$'\t' read -r path size want; do
+  have=$(head_object "$PREFIX$path")
+  if [ -n "$have" ] && jq -e --argjson size "$size" --arg want "$want" '.ContentLength == $size and .Metadata.digest == $want' <<<"$have" >/dev/null; then
+    continue
+  fi
+  say "$path ($size bytes)"
+  download -o "$scratch/part" "$hub/$MODEL/resolve/$commit/$path" || die "$path could not be downloaded; is the disk full?"
+  [ "${want%%:*}:$(digest "$scratch/part" "${want%%:*}")" = "$want" ] || die "$path arrived damaged: its digest is not $want"
+  aws s3 cp "$scratch/part" "s3://$BUCKET/$PREFIX$path" --metadata "digest=$want" --only-show-errors || die "$path could not be uploaded"
+  rm -f "$scratch/part"
+done < <(jq -r '.[] | [.path, .size, .digest] | @tsv' "$scratch/files.json")
+
+jq --arg model "$MODEL" --arg revision "$REVISION" --arg commit "$commit" \
+  '{model: $model, revision: $revision, commit: $commit, files: .}' "$scratch/files.json" >"$scratch/marker.json"
+aws s3 cp "$scratch/marker.json" "s3://$BUCKET/$PREFIX$MODEL_MARKER" --only-show-errors || die "the marker could not be written"
+say "complete"
