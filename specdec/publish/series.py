@@ -117,7 +117,7 @@ LLMPERF_TOKENS_PER_STEP = Series(
     "tokens per step, derived",
     "Count",
     _LLMPERF_DIMENSIONS,
-    "(max_tokens - 1) / (events - 1 - overhead events), where events = time of the last content event / inter_token_latency_s",
+    "(max_tokens - 1) / (events - events without content - 1), where events = end_to_end_latency_s / inter_token_latency_s",
 )
 LLMPERF = (
     LLMPERF_TTFT,

@@ -1,0 +1,398 @@
+"""Sends a run's metrics to CloudWatch, once, and reads them back to compare."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from specdec.benchmark.records import RequestRecord, RunManifest, read_records
+from specdec.errors import EnvironmentFault, NoAccessError, SpecdecError
+from specdec.publish import datums
+from specdec.publish.datums import Datum
+from specdec.publish.journal import Journal
+from specdec.publish.series import Series
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_cloudwatch.type_defs import DatapointTypeDef
+
+    from specdec.metrics.definition import Metric
+
+ATTEMPTS = 6
+"""Calls per batch before giving up."""
+SETTLE_SECONDS = 120.0
+"""How long a sent datum may take to become readable."""
+
+_REJECTED = frozenset({"Throttling", "ThrottlingException", "ThrottledException", "RequestLimitExceeded", "TooManyRequestsException"})
+_DENIED = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "UnrecognizedClientException",
+        "InvalidClientTokenId",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "SignatureDoesNotMatch",
+    }
+)
+
+
+class UnsureError(SpecdecError):
+    """A call ended without an answer and this role may not read metrics: its datums were not sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Where time comes from.
+
+    Attributes:
+        now: current UTC time.
+        sleep: waits for seconds.
+    """
+
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    sleep: Callable[[float], None] = time.sleep
+
+
+def client(session: Any, region: str) -> CloudWatchClient:
+    """A CloudWatch client that does not retry by itself: a retry after a lost answer would publish twice.
+
+    Args:
+        session: a boto3 session.
+        region: AWS region.
+    """
+    from botocore.config import Config
+
+    quiet = Config(retries={"total_max_attempts": 1, "mode": "standard"}, connect_timeout=10, read_timeout=30)
+    return session.client("cloudwatch", region_name=region, config=quiet)
+
+
+def load_run(folder: Path) -> tuple[RunManifest, list[RequestRecord]]:
+    """The manifest and records of a finished run.
+
+    Raises:
+        SpecdecError: there is no manifest, or a file cannot be read.
+    """
+    try:
+        manifest = RunManifest.from_json((folder / "manifest.json").read_text(encoding="utf-8"))
+        return manifest, list(read_records(folder / "records.jsonl"))
+    except FileNotFoundError as error:
+        raise SpecdecError(f"{folder} is not a finished run: {error.filename} is missing") from None
+    except ValueError as error:
+        raise SpecdecError(f"{folder} cannot be read: {error}") from None
+
+
+def run_datums(
+    folder: Path,
+    manifest: RunManifest,
+    records: Sequence[RequestRecord],
+    *,
+    experiment: str,
+    metrics: Iterable[Metric] | None = None,
+    high_resolution: bool = False,
+) -> list[Datum]:
+    """Every datum of a run: exact lane, run, and LLMPerf lane where ``folder`` has one.
+
+    Raises:
+        SpecdecError: the LLMPerf lane's file cannot be read.
+        ValueError: a metric gave a number that CloudWatch does not take.
+    """
+    from specdec.benchmark import llmperf
+    from specdec.publish import llmperf_datums
+
+    if metrics is None:
+        from specdec.metrics import ALL
+
+        metrics = ALL
+    found = datums.of_run(manifest, records, metrics, experiment=experiment, high_resolution=high_resolution)
+    baseline = next((name for name, facts in manifest.variants.items() if facts.get("role") == "baseline"), None)
+    return found + llmperf_datums.of_cases(llmperf.load(folder), baseline=baseline)
+
+
+def publish(
+    folder: Path,
+    cloudwatch: CloudWatchClient,
+    *,
+    experiment: str,
+    metrics: Iterable[Metric] | None = None,
+    high_resolution: bool = False,
+    clock: Clock = Clock(),
+) -> int:
+    """Publishes a finished run and returns how many datums this call sent: 0 if all were published before.
+
+    A journal in the folder keeps what was sent. A call whose answer was lost is looked up in CloudWatch before it is repeated.
+
+    Args:
+        folder: run folder.
+        cloudwatch: from ``client``; one that retries by itself can publish twice.
+        experiment: value of the Experiment dimension.
+        metrics: instead of ``specdec.metrics.ALL``.
+        high_resolution: keep points of one second instead of one minute.
+        clock: where time comes from.
+
+    Raises:
+        SpecdecError: not a finished run, too old, or refused by CloudWatch.
+        NoAccessError: no credentials, or no permission to publish.
+        EnvironmentFault: CloudWatch cannot be reached.
+        UnsureError: whether a batch arrived cannot be told; all others were sent.
+    """
+    manifest, records = load_run(folder)
+    todo = run_datums(folder, manifest, records, experiment=experiment, metrics=metrics, high_resolution=high_resolution)
+    return send(todo, cloudwatch, run=manifest.run, journal=Journal(folder), clock=clock)
+
+
+def send(
+    todo: Sequence[Datum],
+    cloudwatch: CloudWatchClient,
+    *,
+    run: str,
+    journal: Journal,
+    clock: Clock = Clock(),
+) -> int:
+    """Sends the datums that the journal does not know as sent; see ``publish``."""
+    left = [datum for datum in todo if journal.state(datum.key(run)) != "sent"]
+    datums.refuse_too_old(left, clock.now())
+    sent = 0
+    unsure: list[Datum] = []
+    for batch in datums.batches(left):
+        doubtful = [datum for datum in batch if journal.state(datum.key(run)) == "sending"]
+        fresh = [datum for datum in batch if journal.state(datum.key(run)) is None]
+        if doubtful:
+            try:
+                fresh += _settle(doubtful, cloudwatch, run, journal, clock)
+            except UnsureError:
+                unsure += doubtful
+        if fresh:
+            try:
+                sent += _send_batch(fresh, cloudwatch, run, journal, clock)
+            except UnsureError:
+                unsure += fresh
+    if unsure:
+        raise UnsureError(
+            f"{len(unsure)} of {len(todo)} datums may or may not have reached CloudWatch; they were not sent again",
+            remedy="Publish the run folder again with a role that may call cloudwatch:GetMetricStatistics",
+        )
+    return sent
+
+
+def _send_batch(batch: list[Datum], cloudwatch: CloudWatchClient, run: str, journal: Journal, clock: Clock) -> int:
+    keys = [datum.key(run) for datum in batch]
+    left = batch
+    for attempt in range(ATTEMPTS):
+        journal.mark([datum.key(run) for datum in left], "sending")
+        outcome, error = _call(left, cloudwatch)
+        if outcome == "sent":
+            journal.mark(keys, "sent")
+            return len(left)
+        if outcome == "lost":
+            left = _settle(left, cloudwatch, run, journal, clock)
+            if not left:
+                return len(batch)
+        else:
+            journal.mark([datum.key(run) for datum in left], None)
+        if outcome == "refused" and error is not None:
+            raise error
+        if attempt < ATTEMPTS - 1:
+            clock.sleep(min(30.0, 0.5 * 2**attempt))
+    raise EnvironmentFault(
+        f"CloudWatch did not take a batch of {len(left)} datums in {ATTEMPTS} attempts", remedy="Publish again later; nothing is sent twice"
+    )
+
+
+def _call(batch: list[Datum], cloudwatch: CloudWatchClient) -> tuple[str, SpecdecError | None]:
+    """``sent``, ``busy`` (not processed, try again), ``refused`` (never will be) or ``lost`` (no telling)."""
+    from botocore import exceptions as boto
+
+    try:
+        cloudwatch.put_metric_data(Namespace=batch[0].series.namespace, MetricData=[datum.request() for datum in batch])
+    except (boto.NoCredentialsError, boto.PartialCredentialsError, boto.TokenRetrievalError) as error:
+        return "refused", NoAccessError(f"CloudWatch: {error}", remedy="Sign in to AWS, then publish again")
+    except (boto.EndpointConnectionError, boto.ConnectTimeoutError):
+        return "busy", None
+    except boto.ClientError as error:
+        return _judge(error)
+    except boto.HTTPClientError:
+        # The request may have arrived before the connection broke.
+        return "lost", None
+    return "sent", None
+
+
+def _judge(error: Any) -> tuple[str, SpecdecError | None]:
+    code = error.response.get("Error", {}).get("Code", "")
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code in _REJECTED or status == 429:
+        return "busy", None
+    if code in _DENIED or status == 403:
+        return "refused", NoAccessError(
+            f"CloudWatch: {error}", remedy="Allow cloudwatch:PutMetricData for the namespaces of the experiment"
+        )
+    if status >= 500:
+        return "lost", None
+    return "refused", SpecdecError(f"CloudWatch refused the metrics: {error}")
+
+
+def _settle(batch: list[Datum], cloudwatch: CloudWatchClient, run: str, journal: Journal, clock: Clock) -> list[Datum]:
+    """Finds out what of a batch arrived; returns what did not and may be sent again."""
+    deadline = clock.now() + timedelta(seconds=SETTLE_SECONDS)
+    pause = 2.0
+    missing = batch
+    while True:
+        seen = _arrived(missing, cloudwatch)
+        journal.mark([datum.key(run) for datum, arrived in zip(missing, seen, strict=True) if arrived], "sent")
+        missing = [datum for datum, arrived in zip(missing, seen, strict=True) if not arrived]
+        if not missing or clock.now() >= deadline:
+            journal.mark([datum.key(run) for datum in missing], None)
+            return missing
+        clock.sleep(pause)
+        pause = min(20.0, pause * 1.5)
+
+
+def _arrived(batch: list[Datum], cloudwatch: CloudWatchClient) -> list[bool]:
+    """Whether each datum is readable, by the number of samples of its series at its time."""
+    expected: dict[tuple[Series, tuple[str, ...], datetime], float] = defaultdict(float)
+    for datum in batch:
+        expected[datum.series, datum.dimensions, datum.timestamp] += sum(datum.counts)
+    seen: dict[tuple[Series, tuple[str, ...], datetime], bool] = {}
+    for place, count in expected.items():
+        one, dimensions, at = place
+        resolution = next(datum.resolution for datum in batch if (datum.series, datum.dimensions, datum.timestamp) == place)
+        points = _statistics(cloudwatch, one, dimensions, at, at + timedelta(seconds=resolution), resolution)
+        seen[place] = sum(point.get("SampleCount", 0.0) for point in points) >= count
+    return [seen[datum.series, datum.dimensions, datum.timestamp] for datum in batch]
+
+
+def _statistics(
+    cloudwatch: CloudWatchClient, one: Series, dimensions: tuple[str, ...], start: datetime, end: datetime, period: int
+) -> list[DatapointTypeDef]:
+    from botocore import exceptions as boto
+
+    try:
+        answer = cloudwatch.get_metric_statistics(
+            Namespace=one.namespace,
+            MetricName=one.name,
+            Dimensions=[{"Name": name, "Value": value} for name, value in zip(one.dimensions, dimensions, strict=True)],
+            StartTime=start,
+            EndTime=end,
+            Period=period,
+            Statistics=["SampleCount", "Sum", "Minimum", "Maximum"],
+        )
+    except boto.NoCredentialsError as error:
+        raise NoAccessError(f"CloudWatch: {error}", remedy="Sign in to AWS, then read again") from None
+    except boto.ClientError as error:
+        if _judge(error)[0] == "refused":
+            raise UnsureError(f"CloudWatch cannot be read: {error}", remedy="Allow cloudwatch:GetMetricStatistics") from None
+        return []
+    except boto.HTTPClientError:
+        return []
+    return answer["Datapoints"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A series whose numbers in CloudWatch are not those of the records.
+
+    Attributes:
+        series: metric name.
+        dimensions: its dimension values.
+        statistic: SampleCount, Sum, Minimum or Maximum.
+        expected: from the records.
+        found: from CloudWatch; None if there is no data.
+    """
+
+    series: str
+    dimensions: tuple[str, ...]
+    statistic: str
+    expected: float
+    found: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBack:
+    """What CloudWatch holds of a run, against its records.
+
+    Attributes:
+        compared: series compared.
+        samples: values behind them.
+        differences: empty when every number agrees.
+    """
+
+    compared: int
+    samples: int
+    differences: tuple[Difference, ...]
+
+
+def read_back(
+    folder: Path,
+    cloudwatch: CloudWatchClient,
+    *,
+    experiment: str,
+    metrics: Iterable[Metric] | None = None,
+    high_resolution: bool = False,
+    wait_seconds: float = SETTLE_SECONDS,
+    clock: Clock = Clock(),
+) -> ReadBack:
+    """Compares number of samples, sum, smallest and largest value of every published series with the run's records.
+
+    Another run of the same experiment in the same minutes shows as a difference. Arguments as in ``publish``;
+    ``wait_seconds`` bounds the wait for datums to become readable.
+
+    Raises:
+        SpecdecError: not a finished run, or CloudWatch cannot be read.
+        NoAccessError: no credentials.
+    """
+    places: dict[tuple[Series, tuple[str, ...]], list[Datum]] = defaultdict(list)
+    manifest, records = load_run(folder)
+    for datum in run_datums(folder, manifest, records, experiment=experiment, metrics=metrics, high_resolution=high_resolution):
+        places[datum.series, datum.dimensions].append(datum)
+    deadline = clock.now() + timedelta(seconds=wait_seconds)
+    while True:
+        differences = tuple(
+            difference for (one, dimensions), parts in places.items() for difference in _compare(cloudwatch, one, dimensions, parts)
+        )
+        if not differences or clock.now() >= deadline:
+            samples = sum(sum(datum.counts) for parts in places.values() for datum in parts)
+            return ReadBack(len(places), samples, differences)
+        clock.sleep(min(5.0, max(0.1, wait_seconds / 10)))
+
+
+_DATAPOINTS = 1440
+"""Datapoints that one GetMetricStatistics call returns at most."""
+
+
+def _compare(cloudwatch: CloudWatchClient, one: Series, dimensions: tuple[str, ...], parts: list[Datum]) -> list[Difference]:
+    resolution = parts[0].resolution
+    times = sorted({datum.timestamp for datum in parts})
+    points: list[DatapointTypeDef] = []
+    start = times[0]
+    while start <= times[-1]:
+        end = min(start + timedelta(seconds=resolution * _DATAPOINTS), times[-1] + timedelta(seconds=resolution))
+        points += _statistics(cloudwatch, one, dimensions, start, end, resolution)
+        start = end
+    wanted = set(times)
+    points = [point for point in points if point.get("Timestamp", start).astimezone(UTC) in wanted]
+    values = [(value, count) for datum in parts for value, count in zip(datum.values, datum.counts, strict=True)]
+    expected = {
+        "SampleCount": float(sum(count for _, count in values)),
+        "Sum": math.fsum(value * count for value, count in values),
+        "Minimum": min(value for value, _ in values),
+        "Maximum": max(value for value, _ in values),
+    }
+    found: dict[str, float | None] = dict.fromkeys(expected)
+    if points:
+        found = {
+            "SampleCount": sum(point.get("SampleCount", 0.0) for point in points),
+            "Sum": math.fsum(point.get("Sum", 0.0) for point in points),
+            "Minimum": min(point.get("Minimum", math.inf) for point in points),
+            "Maximum": max(point.get("Maximum", -math.inf) for point in points),
+        }
+    return [
+        Difference(one.name, dimensions, statistic, value, other)
+        for statistic, value in expected.items()
+        if (other := found[statistic]) is None or not math.isclose(value, other, rel_tol=1e-9, abs_tol=1e-12)
+    ]

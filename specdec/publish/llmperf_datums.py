@@ -1,0 +1,49 @@
+"""From LLMPerf's results to CloudWatch datums under the published names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from specdec.benchmark import llmperf
+from specdec.benchmark.llmperf import Case
+from specdec.publish import series
+from specdec.publish.datums import Datum, distributions
+from specdec.publish.series import Series
+
+
+def of_cases(cases: Sequence[Case], *, baseline: str | None) -> list[Datum]:
+    """One value per variant, test case and series: the upper median over the requests, at the minute LLMPerf finished.
+
+    Args:
+        cases: results of the lane.
+        baseline: variant on which stream events without content are calibrated.
+    """
+    points: list[tuple[Series, tuple[str, ...], datetime, float]] = []
+    for case in cases:
+        at = datetime.fromtimestamp(case.finished, UTC).replace(second=0, microsecond=0)
+        for one, value in published(case, _twin(case, cases, baseline)).items():
+            points.append((one, (case.variant, case.test_case), at, value))
+    return list(distributions(points))
+
+
+def published(case: Case, baseline: Case | None) -> dict[Series, float]:
+    """The values of one case, the published six and the two derived; a series without a value is left out."""
+    overhead = llmperf.overhead_events(baseline)
+    full = case.full_length
+    values = {
+        series.LLMPERF_TTFT: [one.ttft for one in case.requests],
+        series.LLMPERF_INTER_TOKEN_LATENCY: [one.inter_token_latency for one in case.requests],
+        series.LLMPERF_END_TO_END_LATENCY: [one.end_to_end_latency for one in case.requests],
+        series.LLMPERF_THROUGHPUT: [one.request_output_throughput for one in case.requests],
+        series.LLMPERF_INPUT_TOKENS: [float(one.number_input_tokens) for one in case.requests],
+        series.LLMPERF_OUTPUT_TOKENS: [float(one.number_output_tokens) for one in case.requests],
+        series.LLMPERF_TPOT: [case.time_per_output_token(one) for one in full],
+        series.LLMPERF_TOKENS_PER_STEP: [steps for one in full if (steps := case.tokens_per_step(one, overhead)) is not None],
+    }
+    medians = {one: llmperf.upper_median(numbers) for one, numbers in values.items()}
+    return {one: value for one, value in medians.items() if value is not None}
+
+
+def _twin(case: Case, cases: Sequence[Case], baseline: str | None) -> Case | None:
+    return next((other for other in cases if other.variant == baseline and other.test_case == case.test_case), None)

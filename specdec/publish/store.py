@@ -1,0 +1,136 @@
+"""Run folders in the bucket, under ``runs/<run id>/``: the manifest goes last, so what has one is whole."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from specdec.benchmark.records import RunManifest
+from specdec.errors import EnvironmentFault, NoAccessError, SpecdecError
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+PREFIX = "runs/"
+MANIFEST = "manifest.json"
+RECORDS = "records.jsonl"
+
+_TYPES = {".json": "application/json", ".jsonl": "application/x-ndjson", ".html": "text/html", ".md": "text/markdown", ".txt": "text/plain"}
+
+
+def upload(folder: Path, s3: S3Client, bucket: str, *, run: str | None = None) -> int:
+    """Copies a run folder to the bucket and returns the number of files. Files of the same name are replaced.
+
+    Args:
+        folder: run folder; without a manifest, what is there is copied and stays an unfinished run.
+        s3: client.
+        bucket: name.
+        run: run id; by default the manifest's.
+
+    Raises:
+        SpecdecError: the manifest cannot be read, no run id, or the bucket is not there.
+        NoAccessError: no credentials, or no permission to write.
+        EnvironmentFault: S3 cannot be reached.
+    """
+    manifest = folder / MANIFEST
+    if run is None:
+        run = _read_manifest(folder).run
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != manifest and not path.name.endswith(".new"))
+    if manifest.exists():
+        files.append(manifest)
+    for path in files:
+        key = f"{PREFIX}{run}/{path.relative_to(folder).as_posix()}"
+        with _explained(f"write s3://{bucket}/{key}"):
+            s3.upload_file(str(path), bucket, key, ExtraArgs={"ContentType": _TYPES.get(path.suffix, "application/octet-stream")})
+    return len(files)
+
+
+def download(run: str, s3: S3Client, bucket: str, folder: Path) -> Path:
+    """Copies a run from the bucket into ``folder/<run>`` and checks its records against the manifest; returns that folder.
+
+    Raises:
+        SpecdecError: no such run, unfinished, or its records are not those the manifest was written for.
+        NoAccessError: no credentials, or no permission to read.
+        EnvironmentFault: S3 cannot be reached.
+    """
+    names = list(_files(run, s3, bucket))
+    if MANIFEST not in names:
+        what = "is not finished: it has no manifest" if names else "is not there"
+        raise SpecdecError(f"s3://{bucket}/{PREFIX}{run}/ {what}", remedy="List the runs of the bucket: specdec runs")
+    target = folder / run
+    for name in [name for name in names if name != MANIFEST] + [MANIFEST]:
+        path = target / name
+        if not path.resolve().is_relative_to(target.resolve()):
+            raise SpecdecError(f"s3://{bucket}/{PREFIX}{run}/{name} would be written outside {target}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _explained(f"read s3://{bucket}/{PREFIX}{run}/{name}"):
+            s3.download_file(bucket, f"{PREFIX}{run}/{name}", str(path))
+    digest = hashlib.sha256((target / RECORDS).read_bytes()).hexdigest() if (target / RECORDS).exists() else None
+    if digest != _read_manifest(target).records_sha256:
+        raise SpecdecError(
+            f"{target / RECORDS} is not what the manifest was written for", remedy="Download it again; if that does not help, run again"
+        )
+    return target
+
+
+def runs(s3: S3Client, bucket: str) -> list[str]:
+    """Ids of the finished runs in the bucket, oldest first.
+
+    Raises:
+        NoAccessError: no credentials, or no permission to list.
+        EnvironmentFault: S3 cannot be reached.
+    """
+    found: list[str] = []
+    with _explained(f"list s3://{bucket}/{PREFIX}"):
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=PREFIX):
+            for item in page.get("Contents", []):
+                run, _, name = item.get("Key", "").removeprefix(PREFIX).partition("/")
+                if name == MANIFEST:
+                    found.append(run)
+    return sorted(found)
+
+
+def _files(run: str, s3: S3Client, bucket: str) -> Iterator[str]:
+    prefix = f"{PREFIX}{run}/"
+    with _explained(f"list s3://{bucket}/{prefix}"):
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+            for item in page.get("Contents", []):
+                yield item.get("Key", "").removeprefix(prefix)
+
+
+def _read_manifest(folder: Path) -> RunManifest:
+    try:
+        return RunManifest.from_json((folder / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SpecdecError(f"{folder} is not a finished run: {MANIFEST} is missing") from None
+    except ValueError as error:
+        raise SpecdecError(f"{folder / MANIFEST} cannot be read: {error}") from None
+
+
+class _explained:  # noqa: N801 (used as a function)
+    """Turns S3's faults into ours."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        from boto3.exceptions import Boto3Error
+        from botocore import exceptions as boto
+
+        if error is None:
+            return
+        cause = error.__cause__ or error.__context__ if isinstance(error, Boto3Error) else error
+        if isinstance(cause, boto.NoCredentialsError | boto.PartialCredentialsError | boto.TokenRetrievalError):
+            raise NoAccessError(f"cannot {self._what}: {cause}", remedy="Sign in to AWS and try again") from None
+        if isinstance(cause, boto.ClientError):
+            status = cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            if status in (401, 403):
+                raise NoAccessError(f"cannot {self._what}: {cause}", remedy="Allow it to this role, or use another") from None
+            raise SpecdecError(f"cannot {self._what}: {cause}") from None
+        if isinstance(cause, boto.HTTPClientError | boto.EndpointConnectionError):
+            raise EnvironmentFault(f"cannot {self._what}: {cause}", remedy="Check the connection and try again") from None
