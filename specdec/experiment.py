@@ -311,6 +311,7 @@ def parse(text: str, *, source: str = "experiment") -> Experiment:
     """
     # The cross-checks import the catalogue, which is of no use to code that only needs the types above.
     from specdec.experiment_checks import cross_checks
+    from specdec.experiment_stack_checks import stack_checks
 
     try:
         raw = tomllib.loads(text)
@@ -333,7 +334,7 @@ def parse(text: str, *, source: str = "experiment") -> Experiment:
         _unknown(name, value, list(Experiment.model_fields)) for name, value in raw.items() if name not in Experiment.model_fields
     )
     wrong = {mistake.field for mistake in mistakes}
-    mistakes.extend(mistake for mistake in cross_checks(parts) if mistake.field not in wrong)
+    mistakes.extend(mistake for mistake in (*cross_checks(parts), *stack_checks(parts)) if mistake.field not in wrong)
     if mistakes:
         raise BadInputError(source, mistakes)
     return Experiment(**parts)
