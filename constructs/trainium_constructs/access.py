@@ -8,6 +8,7 @@ from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from trainium_constructs.acknowledgements import acknowledge, as_reported, wildcard
 from trainium_constructs.model_store import ARTIFACTS, MODELS, RUNS
 from trainium_constructs.roles import pod_role
 
@@ -51,6 +52,14 @@ class PodAccess(Construct):
             role = pod_role(self, f"{account.title()}Role", cluster_name=cluster_name, namespace=namespace, service_account=account)
             for statement in statements:
                 role.add_to_policy(statement)
+            objects = as_reported(self, bucket.arn_for_objects(""))
+            acknowledge(
+                role,
+                {
+                    **{wildcard(f"{objects}{prefix}/*"): "Objects below one prefix of one bucket" for prefix in (MODELS, ARTIFACTS, RUNS)},
+                    wildcard("*"): "PutMetricData knows no resources; a condition narrows it to our namespaces",
+                },
+            )
             eks.CfnPodIdentityAssociation(
                 self,
                 f"{account.title()}Association",

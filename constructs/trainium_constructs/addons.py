@@ -72,7 +72,7 @@ class NodeAddons(Construct):
             cluster_name=cluster_name,
             namespace="kube-system",
             service_account=_CNI_ACCOUNT,
-            managed_policies=["AmazonEKS_CNI_Policy"],
+            managed_policies={"AmazonEKS_CNI_Policy": "AWS keeps it in step with what the CNI calls; only the aws-node pods have it"},
         )
         cni = addon(
             self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, cast
 
 import aws_cdk as cdk
@@ -12,6 +13,7 @@ from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from aws_cdk.lambda_layer_kubectl_v36 import KubectlV36Layer
 from constructs import Construct
 
+from trainium_constructs.acknowledgements import MANAGED, acknowledge, managed_policy, wildcard
 from trainium_constructs.network import PRIVATE
 
 if TYPE_CHECKING:
@@ -101,5 +103,31 @@ class Cluster(Construct):
                 arn,
                 [eks.AccessPolicy.from_access_policy_name(_ADMIN_POLICY, access_scope_type=eks.AccessScopeType.CLUSTER)],
             )
+        _accept_what_the_cdk_makes(cluster)
         # The stubs of Cluster lack one property of ICluster that the class has.
         self.cluster = cast("eks.ICluster", cluster)
+
+
+def _accept_what_the_cdk_makes(cluster: eks.Cluster) -> None:
+    """Findings on the cluster role and on the two functions behind Kubernetes manifests and Helm charts."""
+    acknowledge(cluster, {managed_policy("AmazonEKSClusterPolicy"): "The policy EKS requires of a cluster role"})
+    stack = cdk.Stack.of(cluster)
+    provider = cluster.node.find_child("KubectlProvider")
+    handler = provider.node.find_child("Handler")
+    function = stack.get_logical_id(cast("cdk.CfnElement", handler.node.default_child))
+    condition = stack.get_logical_id(cast("cdk.CfnElement", handler.node.find_child("HasEcrPublic")))
+    registry = MANAGED.removeprefix("arn:<AWS::Partition>") + "AmazonElasticContainerRegistryPublicReadOnly"
+    arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, registry]]}
+    only_in_aws = json.dumps({"Fn::If": [condition, arn, {"Ref": "AWS::NoValue"}]}, separators=(",", ":"))
+    made_by_cdk = "Made by the CDK for its own function"
+    acknowledge(
+        provider,
+        {
+            managed_policy("service-role/AWSLambdaBasicExecutionRole"): made_by_cdk,
+            managed_policy("service-role/AWSLambdaVPCAccessExecutionRole"): made_by_cdk,
+            managed_policy("AmazonEC2ContainerRegistryReadOnly"): made_by_cdk,
+            f"AwsSolutions::AwsSolutions-IAM4[Policy::{only_in_aws}]": made_by_cdk,
+            wildcard(f"<{function}.Arn>:*"): "Versions of the CDK's own handler, called by the CDK's own framework",
+            "AwsSolutions::AwsSolutions-L1": "The CDK chooses the runtime its handler was tested with",
+        },
+    )

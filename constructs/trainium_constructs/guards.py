@@ -11,6 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
+from trainium_constructs.acknowledgements import acknowledge, as_reported, wildcard
 from trainium_constructs.roles import service_role
 
 
@@ -49,6 +50,7 @@ class ScaleDown(Construct):
             self, "Role", service="scheduler.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": stack.account}}
         )
         self._role.add_to_policy(iam.PolicyStatement(sid="ScaleDown", actions=["eks:UpdateNodegroupConfig"], resources=[group_arn]))
+        acknowledge(self._role, {wildcard(as_reported(self, group_arn)): "The ARN of a node group ends in an id that only EKS knows"})
         # The scheduler reads these names as the SDK writes them, with a capital first letter; it refuses the REST form.
         self._call = json.dumps(
             {

@@ -8,6 +8,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from trainium_constructs.acknowledgements import acknowledge
+
 MODELS = "models"
 ARTIFACTS = "artifacts"
 RUNS = "runs"
@@ -58,6 +60,10 @@ class ModelStore(Construct):
             ],
             removal_policy=cdk.RemovalPolicy.DESTROY if empty else cdk.RemovalPolicy.RETAIN,
             auto_delete_objects=empty,
+        )
+        acknowledge(
+            bucket,
+            {"AwsSolutions::AwsSolutions-S1": "Its access logs would need a second bucket to outlive it; CloudTrail data events do not"},
         )
         # The stubs of Bucket and IBucket name one parameter differently, nothing else.
         self.bucket = cast("s3.IBucket", bucket)

@@ -9,6 +9,8 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from trainium_constructs.acknowledgements import acknowledge
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -39,6 +41,10 @@ class Network(Construct):
                 ec2.SubnetConfiguration(name="private", subnet_type=PRIVATE),
             ],
             gateway_endpoints={"S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)},
+        )
+        acknowledge(
+            self.vpc,
+            {"CloudFormation-Validate::W3010": "Accelerator capacity is in named zones, and a Capacity Block in exactly one"},
         )
         flow_logs = logs.LogGroup(self, "FlowLogs", retention=log_retention, removal_policy=cdk.RemovalPolicy.DESTROY)
         self.vpc.add_flow_log("FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(flow_logs))

@@ -21,7 +21,11 @@ ROLE_LABEL = "specdec/nodes"
 SYSTEM_NODES = 1
 """How many system nodes run: enough for DNS, the add-on controllers and the benchmark."""
 
-_NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore")
+_NODE_POLICIES = {
+    "AmazonEKSWorkerNodePolicy": "Joining a cluster needs what EKS says it needs",
+    "AmazonEC2ContainerRegistryPullOnly": "Pulls the images of EKS add-ons, and pushes none",
+    "AmazonSSMManagedInstanceCore": "Session Manager instead of SSH keys and open ports",
+}
 
 
 def node_role(scope: Construct, construct_id: str) -> iam.Role:

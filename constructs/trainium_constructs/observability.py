@@ -55,7 +55,7 @@ class Observability(Construct):
             cluster_name=cluster_name,
             namespace="amazon-cloudwatch",
             service_account=_AGENT_ACCOUNT,
-            managed_policies=["CloudWatchAgentServerPolicy"],
+            managed_policies={"CloudWatchAgentServerPolicy": "The policy AWS documents for the add-on; only the agent's pods have it"},
         )
         addon(
             self,

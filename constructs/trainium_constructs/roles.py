@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, cast
 
 from aws_cdk import aws_iam as iam
 
+from trainium_constructs.acknowledgements import acknowledge, managed_policy
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from constructs import Construct
 
@@ -19,7 +21,7 @@ def service_role(
     service: str,
     conditions: Mapping[str, object] | None = None,
     session_tags: bool = False,
-    managed_policies: Sequence[str] = (),
+    managed_policies: Mapping[str, str] | None = None,
 ) -> iam.Role:
     """A role that one AWS service may assume.
 
@@ -29,18 +31,22 @@ def service_role(
         service: service principal, e.g. ``ec2.amazonaws.com``.
         conditions: what else has to hold for it to be assumed.
         session_tags: whether the service tags its sessions.
-        managed_policies: names of AWS managed policies.
+        managed_policies: name of an AWS managed policy to why it is used instead of a narrower one.
     """
     principal: iam.PrincipalBase = iam.ServicePrincipal(service, conditions=conditions)
     if session_tags:
         principal = principal.with_session_tags()
-    return iam.Role(
+    policies = managed_policies or {}
+    role = iam.Role(
         scope,
         construct_id,
         # The stubs of PrincipalBase and IPrincipal name one parameter differently, nothing else.
         assumed_by=cast("iam.IPrincipal", principal),
-        managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in managed_policies],
+        managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in policies],
     )
+    if policies:
+        acknowledge(role, {managed_policy(name): reason for name, reason in policies.items()})
+    return role
 
 
 def pod_role(
@@ -50,7 +56,7 @@ def pod_role(
     cluster_name: str,
     namespace: str,
     service_account: str,
-    managed_policies: Sequence[str] = (),
+    managed_policies: Mapping[str, str] | None = None,
 ) -> iam.Role:
     """A role for the pods of one Kubernetes service account, through EKS Pod Identity.
 
