@@ -12,8 +12,14 @@ from specdec.errors import EXIT_INTERRUPTED, SpecdecError
 COMMANDS = {
     "rehearse": "Run the whole experiment on this machine: no account, no accelerator.",
     "check": "Find out before spending what would fail, and what an hour costs.",
+    "manifests": "Print every Kubernetes object of the experiment.",
+    "stacks": "Show how mature each serving stack is and what it can do.",
     "bench": "Measure OpenAI-compatible endpoints against each other.",
     "golden": "Serve an endpoint of known timing, to check load generators with.",
+    "nodes": "Set the number of accelerator nodes, and follow what happens on them.",
+    "wait": "Wait until a new run has ended, or something has failed.",
+    "runs": "List the runs in the bucket.",
+    "clone": "Take the experiment to another region.",
     "leftovers": "List what still exists after the stack is destroyed.",
 }
 """Subcommand name to its line in ``specdec --help``, in the order a user meets them. The module is ``specdec.commands.<name>``."""

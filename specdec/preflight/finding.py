@@ -50,14 +50,18 @@ class Clients:
         self._lock = threading.Lock()
         self._made: dict[str, Any] = {}
 
-    def __call__(self, service: str, *, region: str | None = None) -> Any:
-        """The client of one service, in the region of these clients or in another."""
+    def fresh(self, service: str, *, region: str | None = None) -> Any:
+        """A client of its own, for who changes it."""
         from specdec.aws import config
 
+        return self._session.client(service, region_name=region or self.region, config=config())
+
+    def __call__(self, service: str, *, region: str | None = None) -> Any:
+        """The client of one service, in the region of these clients or in another."""
         key = f"{service}@{region or self.region}"
         with self._lock:
             if key not in self._made:
-                self._made[key] = self._session.client(service, region_name=region or self.region, config=config())
+                self._made[key] = self.fresh(service, region=region)
             return self._made[key]
 
 

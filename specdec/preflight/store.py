@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from specdec.experiment import Experiment
 
-BUCKET_OUTPUT = "BucketName"
+BUCKET_OUTPUT = "Bucket"
 """Name of the stack output that holds the bucket's name."""
 
 

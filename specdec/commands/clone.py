@@ -1,0 +1,105 @@
+"""``specdec clone``: the same experiment in another region."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from specdec import console
+from specdec.commands import check as check_command
+from specdec.commands.options import experiment_option
+from specdec.errors import BadInputError, Mistake, SpecdecError
+
+if TYPE_CHECKING:
+    from specdec.experiment import Experiment
+    from specdec.preflight.finding import Clients
+
+
+@click.command()
+@click.argument("region")
+@experiment_option
+@click.option("--zone", help="Zone of the accelerator nodes.  [default: the first that offers the instance type]")
+@click.option("--reservation-id", help="Reservation or Capacity Block in that zone, where capacity is bought so.")
+@click.option("--copy", "copying", is_flag=True, help="Copy weights and artifacts there; the stack must be deployed in both regions.")
+def command(region: str, experiment_path: Path, zone: str | None, reservation_id: str | None, copying: bool) -> int:
+    """Add REGION to the experiment file and check it; with --copy, take weights and artifacts along.
+
+    A copy can be interrupted and run again: what is there and equal is kept, everything is compared after it is copied, and what
+    says that a folder is whole is copied last.
+
+    Exit codes: as `specdec check`; 1 also when an object did not arrive as it was sent.
+    """
+    from specdec import aws
+    from specdec.experiment import load, parse
+    from specdec.operate.clone import with_region
+    from specdec.preflight.account import who
+    from specdec.preflight.finding import Clients, Scope
+    from specdec.preflight.run import run
+    from specdec.report.files import replace
+
+    experiment = load(experiment_path)
+    session = aws.session()
+    clients = Clients(session, region)
+    account, caller = who(clients)
+    if region not in experiment.regions:
+        text = with_region(
+            experiment_path.read_text(encoding="utf-8"),
+            region=region,
+            zone=zone or _zone(clients, experiment.capacity.instance_type),
+            reservation_id=reservation_id,
+        )
+        experiment = parse(text, source=f"{experiment_path} with {region}")
+        replace(experiment_path, text)
+        console.say(f"{experiment_path}: added {region}, zone {experiment.placement[region].zone}")
+    elif zone is not None and zone != experiment.placement[region].zone:
+        raise BadInputError(
+            str(experiment_path),
+            [Mistake("--zone", zone, f"{region} is there already, with another zone", f"Edit placement.{region}.zone")],
+        )
+    if copying:
+        _copy(experiment, region, session)
+    with console.progress(f"checking {region}") as progress:
+        findings = run(Scope(experiment, region, clients, account, caller), on_done=progress.update)
+    check_command.show(region, findings)
+    return check_command.status(findings)
+
+
+def _zone(clients: Clients, instance_type: str) -> str:
+    from specdec.aws import calls
+
+    with calls():
+        offered = clients("ec2").describe_instance_type_offerings(
+            LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [instance_type]}]
+        )["InstanceTypeOfferings"]
+    zones = sorted(str(entry["Location"]) for entry in offered)
+    if not zones:
+        raise SpecdecError(
+            f"{instance_type} is not offered in {clients.region}",
+            remedy="Choose another region, or name a zone with --zone to go on all the same",
+        )
+    return zones[0]
+
+
+def _copy(experiment: Experiment, region: str, session: Any) -> None:
+    from specdec.operate.clone import source_of
+    from specdec.operate.copying import copy, keys_under
+    from specdec.preflight.finding import Clients
+    from specdec.preflight.store import bucket_of, markers
+
+    origin = source_of(experiment, region)
+    there, here = Clients(session, origin), Clients(session, region)
+    buckets: list[str] = []
+    for name, clients in ((origin, there), (region, here)):
+        bucket = bucket_of(experiment, name, clients)
+        if bucket is None:
+            raise SpecdecError(f"there is no bucket in {name} yet", remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}")
+        buckets.append(bucket)
+    folders = [key.rsplit("/", 1)[0] + "/" for key in markers(experiment).values()]
+    keys = keys_under(there("s3"), buckets[0], folders)
+    with console.progress(f"copying {origin} to {region}") as progress:
+        done = copy(there("s3"), buckets[0], here("s3"), buckets[1], keys, on_object=progress.update)
+    console.say(f"{len(done.copied)} objects copied, {len(done.kept)} were there already; all compared with their originals")
+    if done.by_size_only:
+        console.say(f"{len(done.by_size_only)} of them by size only, because the two buckets hold no checksum of the same kind")

@@ -1,0 +1,44 @@
+"""``specdec manifests``: every Kubernetes object of the experiment, as YAML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from specdec.commands.options import experiment_option, region_option
+from specdec.errors import BadInputError, Mistake
+
+
+@click.command()
+@experiment_option
+@region_option
+@click.option("--bucket", help="Name of the bucket.  [default: what the deployed stack would be asked for]")
+@click.option("--chart", "chart", help="One chart: namespace, device-claims, model-storage, model-staging, llmperf, or a service.")
+@click.option("--list", "listing", is_flag=True, help="List the objects instead of printing them.")
+def command(experiment_path: Path, region: str | None, bucket: str | None, chart: str | None, listing: bool) -> None:
+    """Print what the deployment hands to Kubernetes, for reading, diffing or kubectl.
+
+    Without --bucket the name is a placeholder, since the stack's own is known only once it exists (output `Bucket`).
+    """
+    import yaml
+
+    import charts
+    from specdec.experiment import load
+
+    experiment = load(experiment_path)
+    where = region or experiment.regions[0]
+    if where not in experiment.regions:
+        remedy = f"Use one of {', '.join(experiment.regions)}"
+        raise BadInputError("command line", [Mistake("--region", where, "is not a region of the experiment", remedy)])
+    built = charts.build(experiment, region=where, bucket=bucket or f"{experiment.stack_name(where)}-bucket")
+    if chart is not None and chart not in built:
+        raise BadInputError(
+            "command line", [Mistake("--chart", chart, "is not a chart of the experiment", f"Use one of {', '.join(built)}")]
+        )
+    objects = [(key, item) for key, each in built.items() if chart in (None, key) for item in each.to_json()]
+    if listing:
+        for key, item in objects:
+            click.echo(f"{key:16} {item['kind']:22} {item['metadata']['name']}")
+    else:
+        click.echo(yaml.safe_dump_all([item for _, item in objects], sort_keys=False, width=140), nl=False)

@@ -1,0 +1,107 @@
+"""``specdec nodes``: the accelerator nodes of a deployed stack, and how far everything on them is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from specdec import console
+from specdec.commands.options import experiment_option, json_option, region_option
+from specdec.errors import EXIT_FAILED, EXIT_OK, SpecdecError
+
+if TYPE_CHECKING:
+    from specdec.experiment import Experiment
+    from specdec.operate.nodes import Step
+    from specdec.preflight.finding import Clients
+
+
+def opened(experiment_path: Path, region: str | None) -> tuple[Experiment, str, Clients]:
+    """The experiment, the region meant, and clients of it whose credentials are known to be good."""
+    from specdec import aws
+    from specdec.experiment import load
+    from specdec.preflight.account import who
+    from specdec.preflight.finding import Clients
+
+    experiment = load(experiment_path)
+    name = region or experiment.regions[0]
+    if name not in experiment.regions:
+        raise click.BadParameter(f"{name} is not a region of the experiment: {', '.join(experiment.regions)}", param_hint="--region")
+    clients = Clients(aws.session(), name)
+    who(clients)
+    return experiment, name, clients
+
+
+def steps_of(experiment: Experiment, region: str, clients: Clients) -> tuple[list[Step], str | None]:
+    """Every step that can be known, and why the cluster itself could not be asked, if it could not."""
+    from specdec.operate import kubernetes, nodes
+
+    steps = nodes.status(experiment, region, clients)
+    try:
+        return [*steps, *kubernetes.status(kubernetes.Kubectl(experiment, region, clients), experiment)], None
+    except SpecdecError as error:
+        return steps, f"{error} (remedy: {error.remedy})" if error.remedy else str(error)
+
+
+@click.group()
+def command() -> None:
+    """Set the number of accelerator nodes, and follow what happens on them."""
+
+
+@command.command()
+@click.argument("nodes", type=click.IntRange(min=1), default=1)
+@experiment_option
+@region_option
+def up(nodes: int, experiment_path: Path, region: str | None) -> int:
+    """Start NODES accelerator nodes (1 by default). They are paid from the moment they run."""
+    return _resize(experiment_path, region, nodes)
+
+
+@command.command()
+@experiment_option
+@region_option
+def down(experiment_path: Path, region: str | None) -> int:
+    """Stop all accelerator nodes. Weights, artifacts and runs stay in the bucket."""
+    return _resize(experiment_path, region, 0)
+
+
+def _resize(experiment_path: Path, region: str | None, nodes: int) -> int:
+    from specdec.operate.nodes import resize
+
+    experiment, name, clients = opened(experiment_path, region)
+    group = resize(experiment, name, clients, nodes=nodes)
+    click.echo(f"{group} in {name}: {nodes} nodes wanted")
+    console.say("Follow it with: specdec nodes status")
+    return EXIT_OK
+
+
+@command.command()
+@experiment_option
+@region_option
+@json_option
+def status(experiment_path: Path, region: str | None, as_json: bool) -> int:
+    """Show how far everything is: capacity, instances, weights, artifacts, services, benchmark.
+
+    Exit codes: 0 nothing has failed; 1 something has.
+    """
+    experiment, name, clients = opened(experiment_path, region)
+    steps, unasked = steps_of(experiment, name, clients)
+    if as_json:
+        click.echo(json.dumps({"region": name, "steps": [step.plain() for step in steps], "not_asked": unasked}, indent=2))
+    else:
+        show(steps)
+        if unasked:
+            console.say(f"services and jobs not known: {unasked}")
+    return EXIT_FAILED if any(step.state == "failed" for step in steps) else EXIT_OK
+
+
+def show(steps: list[Step]) -> None:
+    """Prints steps in the order in which they come about."""
+    colours = {"done": "green", "waiting": "yellow", "failed": "red"}
+    width = max(len(step.name) for step in steps)
+    for step in steps:
+        since = f"  since {step.since}" if step.since else ""
+        state = click.style(f"{step.state:9}", fg=colours.get(step.state))
+        click.echo(f"{step.name:{width}}  {state}  {step.detail}{since}  ({step.source})")

@@ -1,0 +1,51 @@
+"""``specdec stacks``: which serving stacks there are, what each can do, and how sure that is."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import click
+
+from specdec.catalog.stacks import STACKS, ServingStack
+from specdec.commands.options import json_option
+
+
+@click.command()
+@json_option
+@click.argument("name", required=False, type=click.Choice(list(STACKS)))
+def command(as_json: bool, name: str | None) -> None:
+    """Show how mature each serving stack is; with NAME, everything known of one.
+
+    Evidence of a mode: published (run in public by its makers), documented (in their docs), unverified (put together from
+    source, or shown for other models only).
+    """
+    if as_json:
+        chosen = [STACKS[name]] if name else list(STACKS.values())
+        click.echo(json.dumps([dataclasses.asdict(stack) for stack in chosen], indent=2))
+    elif name:
+        _show(STACKS[name])
+    else:
+        _table()
+
+
+def _table() -> None:
+    rows = [("stack", "released", "runs on", "modes", "tokens per step at window k", "server counters")]
+    for stack in STACKS.values():
+        modes = ", ".join(f"{mode} ({support.evidence})" for mode, support in stack.modes.items())
+        step = "up to k" if stack.convention == "nxdi-fused" else "up to k + 1"
+        rows.append((stack.name, stack.released, stack.library, modes, step, "real" if stack.counters_real else "stay zero"))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    click.echo("\nspecdec stacks NAME shows image, notes, known defects and sources.")
+
+
+def _show(stack: ServingStack) -> None:
+    click.echo(f"{stack.name}\n  image      {stack.image}")
+    click.echo(f"  versions   vLLM {stack.vllm}, Neuron SDK {stack.sdk}, {stack.library}, released {stack.released}")
+    for mode, support in stack.modes.items():
+        click.echo(f"  {mode:10} {support.evidence}: {support.note}")
+    for title, lines in (("defect", stack.defects), ("source", stack.sources)):
+        for line in lines:
+            click.echo(f"  {title:10} {line}")

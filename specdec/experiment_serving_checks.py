@@ -1,0 +1,183 @@
+"""Cross-checks of how the variants are served: what the serving stack or the node would refuse after hours and money, refused at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from specdec.catalog.chips import INSTANCES
+from specdec.catalog.models import MODELS, missing_facts, with_own
+from specdec.catalog.stacks import STACKS, stacks_with
+from specdec.errors import Mistake
+
+if TYPE_CHECKING:
+    from specdec.experiment import Benchmark, Capacity, ModelFacts, Serving, Variant
+
+CHART_NAMES = ("namespace", "device-claims", "model-storage", "model-staging", "llmperf")
+"""Names that the experiment's own charts have, beside one for each service."""
+
+OWNED_OVERRIDES = {
+    "batch_size": "max_num_seqs",
+    "enable_eagle_speculation": "mode",
+    "enable_fused_speculation": "mode",
+    "logical_nc_config": "serving.logical_core_size",
+    "max_batch_size": "max_num_seqs",
+    "max_context_length": "serving.max_model_len",
+    "max_length": "serving.max_model_len",
+    "on_device_sampling_config": "nothing: every service decodes greedily, or they could not be compared",
+    "seq_len": "serving.max_model_len",
+    "sequence_parallel_enabled": "serving.sequence_parallel",
+    "speculation_length": "window",
+    "tp_degree": "tensor_parallel_degree",
+}
+"""Settings of NxD Inference that a field of the experiment decides."""
+
+PROMPT_TOKENS = 64
+"""A short prompt with its chat template; longer ones are refused by the server one by one."""
+
+
+def serving_checks(parts: dict[str, Any]) -> list[Mistake]:
+    """Every mistake that the valid sections in ``parts`` make for the services."""
+    return [
+        mistake
+        for check, sections in _CHECKS.items()
+        if all(section in parts for section in sections)
+        for mistake in check(*(parts[section] for section in sections))
+    ]
+
+
+def _own_models(models: Mapping[str, ModelFacts]) -> Iterator[Mistake]:
+    for model, facts in models.items():
+        missing = [] if model in MODELS else missing_facts(facts)
+        if missing:
+            yield Mistake(f"models.{model}", None, f"lacks {', '.join(missing)}", "Add them from the model's config.json")
+
+
+def _stack(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+    stack = STACKS.get(serving.stack)
+    if stack is None:
+        yield Mistake("serving.stack", serving.stack, "is not in the stack catalogue", f"Use one of {', '.join(STACKS)}")
+        return
+    for index, variant in enumerate(variants):
+        if variant.mode is None or variant.mode in stack.modes:
+            continue
+        able = stacks_with(variant.mode)
+        here = ", ".join(stack.modes) or "none"
+        remedy = f"Use serving.stack = {' or '.join(able)}" if able else "No stack in the catalogue serves it through vLLM"
+        yield Mistake(f"variants[{index}].mode", variant.mode, f"is not offered by {stack.name}", f"{remedy}; its own modes: {here}")
+
+
+def _draft_class(serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]) -> Iterator[Mistake]:
+    stack, models = STACKS.get(serving.stack), with_own(own)
+    target = models.get(serving.target)
+    if stack is None or target is None or stack.generation == "native":
+        return
+    for index, variant in enumerate(variants):
+        draft = models.get(variant.draft or "")
+        field = f"variants[{index}].draft"
+        if draft is None:
+            continue
+        if variant.mode == "eagle" and draft.architecture != "LlamaForCausalLM":
+            yield Mistake(
+                field,
+                draft.id,
+                f"has architecture {draft.architecture}; {stack.name} has the EAGLE layer `fc` in its Llama code only",
+                f"Use a Llama pair, or serving.stack = {' or '.join(s for s in stacks_with('eagle') if STACKS[s].generation == 'native')}",
+            )
+        elif variant.mode == "fused" and draft.architecture != target.architecture:
+            alike = [m.id for m in models.values() if m.architecture == target.architecture and m.parameters < target.parameters]
+            yield Mistake(
+                field,
+                draft.id,
+                f"has architecture {draft.architecture}; {stack.name} builds draft and target from one class, {target.architecture}",
+                f"Use one of {', '.join(alike)}",
+            )
+
+
+def _room(serving: Serving, variants: tuple[Variant, ...], benchmark: Benchmark) -> Iterator[Mistake]:
+    window = max((variant.window or 0 for variant in variants), default=0)
+    need = PROMPT_TOKENS + benchmark.output_tokens + window
+    if need > serving.max_model_len:
+        yield Mistake(
+            "benchmark.output_tokens",
+            benchmark.output_tokens,
+            f"does not fit serving.max_model_len ({serving.max_model_len}) with {PROMPT_TOKENS} tokens of prompt and the window of {window} that "
+            "a fused step writes ahead",
+            f"Use at most {serving.max_model_len - PROMPT_TOKENS - window}, or raise serving.max_model_len to {need} or more",
+        )
+
+
+def _temperature(serving: Serving, variants: tuple[Variant, ...], benchmark: Benchmark) -> Iterator[Mistake]:
+    if benchmark.temperature > 0 and any(variant.speculative for variant in variants):
+        yield Mistake(
+            "benchmark.temperature",
+            benchmark.temperature,
+            f"would be ignored: every service on {serving.stack} is compiled to decode greedily",
+            "Use 0.0",
+        )
+
+
+def _overrides(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+    tables = [("serving.overrides", serving.overrides), *((f"variants[{i}].overrides", v.overrides) for i, v in enumerate(variants))]
+    for field, table in tables:
+        for name, value in table.items():
+            if name in OWNED_OVERRIDES:
+                yield Mistake(f"{field}.{name}", value, "is decided by a field of the experiment", f"Set {OWNED_OVERRIDES[name]}")
+            elif name.endswith("kernel_enabled") and value and serving.max_model_len <= 1024:
+                yield Mistake(
+                    f"{field}.{name}",
+                    value,
+                    f"gives numerical errors (status 1003) with buckets up to 1024, and serving.max_model_len is {serving.max_model_len}",
+                    "Raise serving.max_model_len above 1024, or leave the kernel off",
+                )
+
+
+def _logical_cores(serving: Serving, capacity: Capacity) -> Iterator[Mistake]:
+    instance = INSTANCES.get(capacity.instance_type)
+    if instance is None:
+        return
+    if serving.logical_core_size not in instance.logical_core_sizes:
+        choices = ", ".join(map(str, instance.logical_core_sizes))
+        yield Mistake("serving.logical_core_size", serving.logical_core_size, f"is not offered by {instance.type}", f"Use one of {choices}")
+    elif serving.allocation == "device-plugin" and serving.logical_core_size != instance.logical_core_sizes[0]:
+        yield Mistake(
+            "serving.logical_core_size",
+            serving.logical_core_size,
+            "cannot be set through the device plugin, which leaves the node's own",
+            f'Use {instance.logical_core_sizes[0]}, or serving.allocation = "dra"',
+        )
+
+
+def _nodes(serving: Serving, capacity: Capacity, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+    instance = INSTANCES.get(capacity.instance_type)
+    if instance is None:
+        return
+    sizes = [variant.devices or serving.devices for variant in variants]
+    if any(size > instance.devices for size in sizes):
+        return
+    # Claims are powers of two, so they fill nodes without gaps.
+    need = -(-sum(sizes) // instance.devices)
+    words = f"holds {instance.devices} devices a node, the variants take {' + '.join(map(str, sizes))}"
+    if need > capacity.max_nodes:
+        yield Mistake("capacity.max_nodes", capacity.max_nodes, words, f"Use {need} or more, or fewer variants or devices")
+    if 0 < capacity.desired_nodes < need:
+        yield Mistake("capacity.desired_nodes", capacity.desired_nodes, words, f"Use {need}, or 0 to start without accelerators")
+
+
+def _service_names(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+    for index, variant in enumerate(variants):
+        if variant.service in CHART_NAMES:
+            yield Mistake(f"variants[{index}].service", variant.service, "is the name of a part of the experiment itself", "Use another")
+
+
+_CHECKS: dict[Callable[..., Iterator[Mistake]], tuple[str, ...]] = {
+    _own_models: ("models",),
+    _stack: ("serving", "variants"),
+    _draft_class: ("serving", "variants", "models"),
+    _room: ("serving", "variants", "benchmark"),
+    _temperature: ("serving", "variants", "benchmark"),
+    _overrides: ("serving", "variants"),
+    _logical_cores: ("serving", "capacity"),
+    _nodes: ("serving", "capacity", "variants"),
+    _service_names: ("variants",),
+}

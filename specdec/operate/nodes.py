@@ -1,0 +1,164 @@
+"""The accelerator node group of a deployed stack: its size, and how far everything on it is."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from specdec.aws import calls, code, pages
+from specdec.errors import SpecdecError
+from specdec.preflight.store import bucket_of, markers
+from specdec.serving.layout import RUNS
+
+if TYPE_CHECKING:
+    from specdec.experiment import Experiment
+    from specdec.preflight.finding import Clients
+
+PREFIX = "accelerator-"
+"""Start of the node group's name; zone and purchase follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far one thing is.
+
+    Attributes:
+        name: what it is, e.g. ``nodes ready``.
+        state: ``done``, ``waiting``, ``failed`` or ``not known``.
+        detail: one sentence.
+        since: when it came to this state, ISO 8601, where AWS tells.
+        source: who said so.
+    """
+
+    name: str
+    state: str
+    detail: str
+    since: str | None
+    source: str
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data."""
+        return dataclasses.asdict(self)
+
+
+def group_of(experiment: Experiment, region: str, clients: Clients) -> tuple[str, dict[str, Any]]:
+    """Name and description of the accelerator node group.
+
+    Raises:
+        SpecdecError: no such cluster or group: not deployed.
+        NoAccessError: the caller may not ask.
+    """
+    cluster = experiment.stack_name(region)
+    with calls():
+        try:
+            names = pages(clients("eks"), "list_nodegroups", "nodegroups", clusterName=cluster)
+        except ClientError as error:
+            if code(error) != "ResourceNotFoundException":
+                raise
+            names = []
+        found = [name for name in names if name.startswith(PREFIX)]
+        if not found:
+            raise SpecdecError(f"no accelerator nodes in {region}: {cluster} is not deployed", remedy=f"uv run npx cdk deploy {cluster}")
+        return found[0], clients("eks").describe_nodegroup(clusterName=cluster, nodegroupName=found[0])["nodegroup"]
+
+
+def resize(experiment: Experiment, region: str, clients: Clients, *, nodes: int) -> str:
+    """Sets the size of the node group and returns its name.
+
+    The size that the experiment file deploys with stays as it is: the next deployment sets it again.
+
+    Raises:
+        SpecdecError: not deployed, or EKS refuses the size.
+    """
+    name, group = group_of(experiment, region, clients)
+    largest = max(int(group["scalingConfig"]["maxSize"]), 1)
+    if nodes > largest:
+        raise SpecdecError(f"{nodes} nodes asked for, {largest} are the most", remedy="Raise capacity.max_nodes and deploy")
+    with calls():
+        try:
+            clients("eks").update_nodegroup_config(
+                clusterName=experiment.stack_name(region),
+                nodegroupName=name,
+                scalingConfig={"minSize": 0, "maxSize": largest, "desiredSize": nodes},
+            )
+        except ClientError as error:
+            if code(error) in ("ResourceInUseException", "InvalidRequestException", "InvalidParameterException"):
+                raise SpecdecError(f"EKS refuses: {error}", remedy="Wait until the update under way has ended") from None
+            raise
+    return name
+
+
+def status(experiment: Experiment, region: str, clients: Clients) -> list[Step]:
+    """How far the experiment is, by what AWS itself says; Kubernetes is asked apart.
+
+    Raises:
+        SpecdecError: not deployed.
+        NoAccessError: the caller may not ask.
+    """
+    name, group = group_of(experiment, region, clients)
+    wanted = int(group["scalingConfig"]["desiredSize"])
+    steps = [_capacity(name, group, wanted), _instances(experiment, region, clients, name, wanted)]
+    bucket = bucket_of(experiment, region, clients)
+    if bucket is not None:
+        steps += _stored(experiment, clients, bucket)
+        steps.append(_latest_run(clients, bucket))
+    return steps
+
+
+def _capacity(name: str, group: dict[str, Any], wanted: int) -> Step:
+    issues = group.get("health", {}).get("issues", [])
+    if issues:
+        told = "; ".join(f"{issue.get('code')}: {issue.get('message')}" for issue in issues)
+        return Step("capacity", "failed", f"{name}: {told}", None, "EKS")
+    active = group["status"] == "ACTIVE"
+    return Step("capacity", "done" if active else "waiting", f"{name} is {group['status']}, {wanted} nodes wanted", None, "EKS")
+
+
+def _instances(experiment: Experiment, region: str, clients: Clients, name: str, wanted: int) -> Step:
+    filters = [
+        {"Name": "tag:eks:cluster-name", "Values": [experiment.stack_name(region)]},
+        {"Name": "tag:eks:nodegroup-name", "Values": [name]},
+        {"Name": "instance-state-name", "Values": ["pending", "running"]},
+    ]
+    with calls():
+        reservations = pages(clients("ec2"), "describe_instances", "Reservations", Filters=filters)
+    instances = [instance for reservation in reservations for instance in reservation["Instances"]]
+    running = [instance for instance in instances if instance["State"]["Name"] == "running"]
+    latest = max((instance["LaunchTime"] for instance in running), default=None)
+    state = "done" if len(running) == wanted else "waiting"
+    return Step("instances running", state, f"{len(running)} of {wanted}", latest.isoformat() if latest else None, "EC2")
+
+
+def _stored(experiment: Experiment, clients: Clients, bucket: str) -> list[Step]:
+    steps: list[Step] = []
+    for what, key in markers(experiment).items():
+        with calls():
+            try:
+                made = clients("s3").head_object(Bucket=bucket, Key=key)["LastModified"]
+                steps.append(Step(what, "done", f"s3://{bucket}/{key}", made.isoformat(), "S3"))
+            except ClientError as error:
+                if code(error) not in ("404", "NoSuchKey", "NotFound"):
+                    raise
+                steps.append(Step(what, "waiting", "not in the bucket yet", None, "S3"))
+    return steps
+
+
+def _latest_run(clients: Clients, bucket: str) -> Step:
+    found = runs(clients, bucket)
+    if not found:
+        return Step("benchmark", "waiting", "no run has ended yet", None, "S3")
+    run, made = found[0]
+    return Step("benchmark", "done", f"run {run}", made, "S3")
+
+
+def runs(clients: Clients, bucket: str) -> list[tuple[str, str]]:
+    """Run ids with the time of their manifest, ISO 8601, the newest first. A run without a manifest has not ended."""
+    with calls():
+        entries = pages(clients("s3"), "list_objects_v2", "Contents", Bucket=bucket, Prefix=RUNS)
+    ended = [
+        (entry["Key"].split("/")[1], entry["LastModified"].isoformat()) for entry in entries if entry["Key"].endswith("/manifest.json")
+    ]
+    return sorted(ended, reverse=True)

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from specdec.errors import SpecdecError
+from specdec.experiment import load, parse
+from specdec.operate import kubernetes
+from specdec.operate.clone import with_region
+from specdec.operate.nodes import resize, status
+from tests.operate.conftest import DEFAULT, REGION, StubbedAws, moment
+
+EXPERIMENT = load(DEFAULT)
+
+
+def group(aws: StubbedAws, *, desired: int, issues: list[dict[str, Any]] | None = None) -> None:
+    aws.answers("eks", "list_nodegroups", {"nodegroups": ["system", "accelerator-us-east-2b-on-demand"]})
+    described = {
+        "status": "ACTIVE",
+        "scalingConfig": {"minSize": 0, "maxSize": 1, "desiredSize": desired},
+        "health": {"issues": issues or []},
+    }
+    aws.answers("eks", "describe_nodegroup", {"nodegroup": described})
+
+
+def test_nodes_up(aws: StubbedAws) -> None:
+    group(aws, desired=0)
+    aws.answers("eks", "update_nodegroup_config", {"update": {"id": "1"}})
+    assert resize(EXPERIMENT, REGION, aws.clients, nodes=1) == "accelerator-us-east-2b-on-demand"
+
+
+def test_more_nodes_than_the_group_may_have_are_refused_before_the_call(aws: StubbedAws) -> None:
+    group(aws, desired=0)
+    with pytest.raises(SpecdecError, match="2 nodes asked for, 1 are the most"):
+        resize(EXPERIMENT, REGION, aws.clients, nodes=2)
+
+
+def test_nodes_of_a_stack_that_is_not_deployed(aws: StubbedAws) -> None:
+    aws.fails("eks", "list_nodegroups", "ResourceNotFoundException")
+    with pytest.raises(SpecdecError, match="not deployed"):
+        resize(EXPERIMENT, REGION, aws.clients, nodes=1)
+
+
+def test_status_names_what_eks_complains_of(aws: StubbedAws) -> None:
+    group(aws, desired=1, issues=[{"code": "AsgInstanceLaunchFailures", "message": "no capacity", "resourceIds": []}])
+    aws.answers("ec2", "describe_instances", {"Reservations": []})
+    aws.fails("cloudformation", "describe_stacks", "ValidationError", "Stack with id x does not exist")
+    steps = {step.name: step for step in status(EXPERIMENT, REGION, aws.clients)}
+    assert steps["capacity"].state == "failed"
+    assert "AsgInstanceLaunchFailures: no capacity" in steps["capacity"].detail
+    assert steps["instances running"].detail == "0 of 1"
+
+
+def test_status_tells_what_is_in_the_bucket_and_since_when(aws: StubbedAws) -> None:
+    group(aws, desired=1)
+    running = {"State": {"Name": "running"}, "LaunchTime": moment("2026-11-29T10:00:00")}
+    aws.answers("ec2", "describe_instances", {"Reservations": [{"Instances": [running]}]})
+    stack = {"StackName": "s", "StackStatus": "CREATE_COMPLETE", "CreationTime": moment("2026-11-29T09:00:00")}
+    aws.answers("cloudformation", "describe_stacks", {"Stacks": [stack]})
+    aws.answers("cloudformation", "describe_stacks", {"Stacks": [{**stack, "Outputs": [{"OutputKey": "Bucket", "OutputValue": "b"}]}]})
+    aws.answers("s3", "head_object", {"LastModified": moment("2026-11-29T11:00:00")})
+    aws.answers("s3", "head_object", {"LastModified": moment("2026-11-29T11:01:00")})
+    aws.answers("s3", "head_object", {"LastModified": moment("2026-11-29T12:00:00")})
+    aws.fails("s3", "head_object", "404", status=404)
+    run = {"Key": "runs/20261129T130000Z-aaaaaa/manifest.json", "LastModified": moment("2026-11-29T13:00:00")}
+    unfinished = {"Key": "runs/20261129T140000Z-bbbbbb/records.jsonl", "LastModified": moment("2026-11-29T14:00:00")}
+    aws.answers("s3", "list_objects_v2", {"Contents": [run, unfinished]})
+    steps = {step.name: step for step in status(EXPERIMENT, REGION, aws.clients)}
+    assert steps["instances running"].state == "done"
+    assert steps["weights of Qwen/Qwen3-32B"].since == "2026-11-29T11:00:00+00:00"
+    assert (steps["artifact of baseline"].state, steps["artifact of speculative"].state) == ("done", "waiting")
+    assert steps["benchmark"].detail == "run 20261129T130000Z-aaaaaa"
+
+
+class Kubectl(kubernetes.Kubectl):
+    """A cluster whose objects are given."""
+
+    def __init__(self, **objects: list[dict[str, Any]]) -> None:
+        self.objects = objects
+
+    def items(self, kind: str) -> list[dict[str, Any]]:
+        return self.objects[kind]
+
+
+def test_what_the_cluster_says_of_services_and_jobs() -> None:
+    ready = {"metadata": {"name": "qwen-vllm"}, "spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
+    late = {
+        "metadata": {"name": "qwen-sd-vllm"},
+        "spec": {"replicas": 1},
+        "status": {"conditions": [{"type": "Progressing", "status": "False", "message": "deadline exceeded"}]},
+    }
+    failed = {
+        "metadata": {"name": "llmperf-a", "creationTimestamp": "2026-11-29T10:00:00Z"},
+        "spec": {},
+        "status": {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "gave up"}]},
+    }
+    steps = kubernetes.status(Kubectl(deployments=[ready, late], jobs=[failed]), EXPERIMENT)
+    assert [(step.name, step.state) for step in steps] == [
+        ("service qwen-vllm", "done"),
+        ("service qwen-sd-vllm", "failed"),
+        ("job llmperf-a", "failed"),
+    ]
+    assert steps[2].detail == "BackoffLimitExceeded: gave up"
+
+
+def test_the_namespace_is_the_charts() -> None:
+    from charts.names import NAMESPACE
+
+    assert kubernetes.NAMESPACE == NAMESPACE
+
+
+def test_a_region_is_added_without_touching_anything_else() -> None:
+    text = DEFAULT.read_text(encoding="utf-8")
+    cloned = with_region(text, region="ap-south-2", zone="ap-south-2a")
+    assert parse(cloned).regions == ("us-east-2", "ap-south-2")
+    assert parse(cloned).placement["ap-south-2"].zone == "ap-south-2a"
+    added = [line for line in cloned.splitlines() if line not in text.splitlines()]
+    assert added == ['regions = ["us-east-2", "ap-south-2"]', "[placement.ap-south-2]", 'zone = "ap-south-2a"']
+    assert with_region(cloned, region="ap-south-2", zone="ap-south-2b") == cloned
+
+
+def test_the_node_group_is_found_by_the_name_the_stack_gives_it() -> None:
+    from specdec.operate.nodes import PREFIX
+    from trainium_constructs.trainium_nodes import node_group_name
+
+    assert node_group_name(zone="us-east-2b", purchase="on-demand").startswith(PREFIX)
