@@ -217,14 +217,20 @@ def _judge(exchange: Exchange, stream: CompletionStream, reader: _BodyReader, jo
     status, wanted = exchange.parser.status, job.output_tokens
     if status != 200:
         return "http-error", f"HTTP {status}: {_message(reader.other)}"
-    if reader.other or not (stream.times or stream.ended or stream.finish_reason):
+    if reader.other or not (stream.times or stream.finish_reason):
         kind = exchange.parser.headers.get("content-type", "no content type")
         return "bad-response", f"not an event stream with tokens ({kind}): {reader.other[:200].decode(errors='replace')!r}"
     if not (stream.ended or stream.finish_reason):
         return "cut", f"the stream stopped without a finish reason; {len(stream.times)} chunks had come"
+    return _length(stream, job, wanted)
+
+
+def _length(stream: CompletionStream, job: Job, wanted: int) -> tuple[Outcome, str | None]:
     if stream.total is None:
-        if stream.finish_reason in ("length", None):
+        if stream.finish_reason == "length" and stream.times:
             return "ok", None
+        if stream.finish_reason is None:
+            return "bad-response", "neither a finish reason nor a token count"
         return "early-eos", f"finish_reason {stream.finish_reason!r}, and the server counts no tokens"
     if not job.fixed_length or stream.total == wanted:
         return "ok", None

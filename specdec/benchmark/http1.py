@@ -54,14 +54,19 @@ class Endpoint:
         Raises:
             ValueError: not an http or https URL with a host.
         """
-        parts = urlsplit(url)
+        wrong = ValueError("not an http:// or https:// URL with a host")
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            raise wrong from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("not an http:// or https:// URL with a host")
+            raise wrong
         path = parts.path.rstrip("/")
         for ending in ("/chat/completions", "/completions", "/v1"):
             path = path.removesuffix(ending)
         tls = parts.scheme == "https"
-        return cls(parts.hostname, parts.port or (443 if tls else 80), tls, path)
+        return cls(parts.hostname, port or (443 if tls else 80), tls, path)
 
     @property
     def authority(self) -> str:

@@ -50,18 +50,20 @@ class Decoder:
         if not self._started and lines:
             self._started = True
             lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
-        events: list[Event] = []
-        for line in lines:
-            if not line:
-                if self._data:
-                    events.append(Event(self._type or "message", b"\n".join(self._data).decode()))
-                self._data, self._size, self._type = [], 0, ""
-                continue
-            name, _, value = line.partition(b":")
-            value = value.removeprefix(b" ")
-            if name == b"data":
-                self._data.append(value)
-                self._size += len(value)
-            elif name == b"event":
-                self._type = value.decode(errors="replace")
-        return events
+        return [event for line in lines if (event := self._line(line)) is not None]
+
+    def _line(self, line: bytes) -> Event | None:
+        if not line:
+            event = Event(self._type or "message", b"\n".join(self._data).decode()) if self._data else None
+            self._data, self._size, self._type = [], 0, ""
+            return event
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+            self._size += len(value)
+            if self._size > EVENT_LIMIT:
+                raise ValueError(f"an event of more than {EVENT_LIMIT} bytes")
+        elif name == b"event":
+            self._type = value.decode(errors="replace")
+        return None

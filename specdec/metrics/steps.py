@@ -13,9 +13,12 @@ BURST = 0.2
 def typical_gap(times: tuple[float, ...]) -> float:
     """The gap between chunks that half of the time is spent in gaps no longer than: a median weighted by duration, seconds.
 
-    Gaps inside a burst are many but take no time, so that they do not pull it down as they would a plain median.
+    Gaps inside a burst are many but take no time, so that they do not pull it down as they would a plain median. Of twenty gaps
+    or more the longest fiftieth is left out: one long pause must not make bursts of everything else.
     """
     gaps = sorted(b - a for a, b in pairwise(times))
+    if len(gaps) >= 20:
+        gaps = gaps[: -(len(gaps) // 50 + 1)]
     half = sum(gaps) / 2
     passed = 0.0
     for gap in gaps:

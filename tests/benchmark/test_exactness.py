@@ -1,0 +1,131 @@
+"""The client and the metrics against the golden server's own account, which shares no code with them."""
+
+from dataclasses import replace
+from statistics import mean
+
+import pytest
+
+from specdec.benchmark.records import RequestRecord
+from specdec.golden.server import GoldenServer
+from specdec.golden.settings import Chunking, Settings, Usage
+from specdec.golden.truth import Speculation, Truth, Uniform
+from specdec.metrics.tokens_per_step import tokens_per_step
+from specdec.metrics.tpot import tpot
+from specdec.metrics.ttft import ttft
+
+from .conftest import MakePlan, Measure, Start
+
+SPECULATIVE = Settings(ttft=0.05, step=0.02, per_step=Uniform(4, 8))
+
+
+def pairs(server: GoldenServer, records: list[RequestRecord]) -> list[tuple[Truth, RequestRecord]]:
+    """Truth and record of each request; both in order of sending."""
+    return list(zip(server.truths, sorted(records, key=lambda record: record.sent), strict=True))
+
+
+def close(value: float | None, truth: float | None, share: float) -> bool:
+    return value is not None and truth is not None and abs(value - truth) <= share * truth
+
+
+@pytest.mark.parametrize("chunking", ["step", "token", "split", "packed"])
+@pytest.mark.parametrize("usage", ["continuous", "final", "timings", "none"])
+def test_every_layout_gives_the_truth(chunking: Chunking, usage: Usage, start: Start, make_plan: MakePlan, measure: Measure) -> None:
+    engine = "llamacpp" if usage == "timings" else "vllm"
+    server, url = start(replace(SPECULATIVE, chunking=chunking, usage=usage, engine=engine))
+    _, records = measure(make_plan({"baseline": url}, output_tokens=61, concurrency=2))
+    expected = {"continuous": "continuous-usage", "timings": "server-timings", "final": "final-usage", "none": "requested-length"}
+    for truth, record in pairs(server, records):
+        assert (record.outcome, record.output_tokens, record.token_source) == ("ok", 61, expected[usage])
+        # 3 ms at either end for a machine that is doing other things.
+        assert abs((ttft(record) or 0) - (truth.ttft or 0)) < 0.02
+        assert close(tpot(record), truth.tpot, 0.1)
+        assert close(tokens_per_step(record), truth.tokens_per_step, 0.001)
+
+
+def test_merged_steps_keep_time_per_token(start: Start, make_plan: MakePlan, measure: Measure) -> None:
+    server, url = start(replace(SPECULATIVE, per_step=Uniform(1, 1), chunking="merged", merge=2))
+    _, records = measure(make_plan({"baseline": url}, output_tokens=61))
+    for truth, record in pairs(server, records):
+        assert close(tpot(record), truth.tpot, 0.05)
+        # What the client cannot see it must not hide: a plain server that merges shows more than one token per step.
+        assert tokens_per_step(record) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_reasoning_counts(share: float, field: str, start: Start, make_plan: MakePlan, measure: Measure) -> None:
+    server, url = start(replace(SPECULATIVE, reasoning=share, reasoning_field=field))  # pyright: ignore[reportArgumentType]
+    _, records = measure(make_plan({"baseline": url}, output_tokens=61, count=2))
+    for truth, record in pairs(server, records):
+        assert abs((ttft(record) or 0) - (truth.ttft or 0)) < 0.02
+        assert close(tpot(record), truth.tpot, 0.1)
+        assert len(record.text.split()) == 61
+
+
+@pytest.mark.parametrize(
+    "settings", [{"line_end": "\r\n"}, {"line_end": "\r"}, {"comments": True}, {"role_event": False}, {"first_tokens": 5}]
+)
+def test_wire_forms(settings: dict[str, object], start: Start, make_plan: MakePlan, measure: Measure) -> None:
+    server, url = start(replace(SPECULATIVE, **settings))  # pyright: ignore[reportArgumentType]
+    _, records = measure(make_plan({"baseline": url}, output_tokens=61, count=2))
+    for truth, record in pairs(server, records):
+        assert record.outcome == "ok"
+        assert close(tpot(record), truth.tpot, 0.1)
+        assert tokens_per_step(record) == pytest.approx(truth.tokens_per_step)
+
+
+def test_completions_route(start: Start, make_plan: MakePlan, measure: Measure) -> None:
+    server, url = start(SPECULATIVE)
+    _, records = measure(make_plan({"baseline": url}, output_tokens=61, count=2, api="completions"))
+    for truth, record in pairs(server, records):
+        assert (record.outcome, record.output_tokens, record.thinking) == ("ok", 61, None)
+        assert close(tpot(record), truth.tpot, 0.1)
+
+
+@pytest.mark.parametrize(("convention", "expected"), [("textbook", 3.3616), ("nxdi-fused", 2.952)])
+def test_both_conventions_yield_their_expected_length(
+    convention: str, expected: float, start: Start, make_plan: MakePlan, measure: Measure
+) -> None:
+    # a = 0.8, k = 4: (1 - 0.8^5) / 0.2 = 3.3616 with k + 1 tokens at most, (1 - 0.8^4) / 0.2 = 2.952 with k.
+    speculation = Speculation(0.8, 4, convention)  # pyright: ignore[reportArgumentType]
+    assert speculation.mean == pytest.approx(expected)
+    server, url = start(Settings(ttft=0.0, step=0.001, per_step=speculation, request_metrics=True))
+    manifest, records = measure(make_plan({"baseline": url}, output_tokens=1500, count=4))
+    measured = mean(truth.tokens_per_step or 0 for truth in server.truths)
+    assert measured == pytest.approx(expected, rel=0.03)
+    counted = manifest.server_counters["baseline"]
+    assert counted is not None
+    assert 1 + counted["accepted_tokens"] / counted["drafts"] == pytest.approx(measured, rel=0.005)
+    assert len(counted["accepted_per_position"]) == speculation.drafted
+    for truth, record in pairs(server, records):
+        assert record.server is not None
+        assert record.server.drafts == len(truth.writes) - 1
+        assert record.server.accepted_tokens == 1500 - len(truth.writes)
+
+
+def test_sixty_four_streams(start: Start, make_plan: MakePlan, measure: Measure) -> None:
+    server, url = start(replace(SPECULATIVE, ttft=0.2, step=0.036))
+    _, records = measure(make_plan({"baseline": url}, count=64, output_tokens=61, concurrency=64))
+    errors = [abs((tpot(record) or 0) / (truth.tpot or 1) - 1) for truth, record in pairs(server, records)]
+    assert len(records) == 64
+    assert sorted(errors)[32] < 0.02
+
+
+def test_text_is_equal_until_told_otherwise(start: Start, make_plan: MakePlan, measure: Measure) -> None:
+    _, plain = start(Settings(ttft=0.01, step=0.001))
+    _, same = start(replace(SPECULATIVE, ttft=0.01, step=0.001))
+    _, other = start(replace(SPECULATIVE, ttft=0.01, step=0.001, differs_at=20))
+    _, records = measure(make_plan({"baseline": plain, "speculative": same, "broken": other}, output_tokens=40))
+    texts = {(record.variant, record.prompt): record.text for record in records}
+    for prompt in ("p0", "p1", "p2", "p3"):
+        assert texts["baseline", prompt] == texts["speculative", prompt] != texts["broken", prompt]
+        assert texts["baseline", prompt].split()[:20] == texts["broken", prompt].split()[:20]
+
+
+def test_the_token_clock_ignores_how_long_a_connection_takes(start: Start, make_plan: MakePlan, measure: Measure) -> None:
+    server, url = start(SPECULATIVE)
+    _, records = measure(make_plan({"baseline": url}, count=8, concurrency=8))
+    reads = [truth.read for truth in server.truths]
+    sent = sorted(record.sent for record in records)
+    # Both clocks are CLOCK_MONOTONIC of one machine: a request is read within milliseconds of being "sent".
+    assert all(0 <= read - send < 0.05 for read, send in zip(reads, sent, strict=True))
