@@ -80,7 +80,10 @@ class CompletionStream:
                 raise BadStreamError(f"an event that is not JSON: {event.data[:80]!r}") from None
             if event.type == "error" or not isinstance(chunk, dict) or "error" in chunk or chunk.get("object") == "error":  # pyright: ignore[reportUnknownMemberType]
                 raise _error(event.type, chunk)
-            self._chunk(cast("dict[str, Any]", chunk), stamp)
+            try:
+                self._chunk(cast("dict[str, Any]", chunk), stamp)
+            except (AttributeError, KeyError, TypeError, ValueError):
+                raise BadStreamError(f"an event of another layout: {event.data[:80]!r}") from None
 
     @property
     def text(self) -> str:

@@ -1,0 +1,162 @@
+"""What streams of real servers look like, event by event."""
+
+import json
+
+import pytest
+
+from specdec.benchmark.stream import BadStreamError, CompletionStream, ServerError
+
+
+def read(*events: tuple[float, object]) -> CompletionStream:
+    stream = CompletionStream()
+    for stamp, data in events:
+        text = data if isinstance(data, str) else json.dumps(data)
+        stream.feed(f"data: {text}\n\n".encode(), stamp)
+    return stream
+
+
+def delta(content: str | None = None, *, reason: str | None = None, **fields: object) -> dict[str, object]:
+    return {"choices": [{"index": 0, "delta": {} if content is None else {"content": content}, "finish_reason": reason}], **fields}
+
+
+def usage(count: int) -> dict[str, int]:
+    return {"prompt_tokens": 9, "completion_tokens": count}
+
+
+def timings(count: int, accepted: int | None = None) -> dict[str, int]:
+    return {"predicted_n": count} | ({} if accepted is None else {"draft_n": accepted + 2, "draft_n_accepted": accepted})
+
+
+def test_vllm_with_continuous_usage() -> None:
+    stream = read(
+        (1.0, delta("", usage=usage(0))),
+        (2.0, delta(" a", usage=usage(1))),
+        (3.0, delta(" b c d", usage=usage(4))),
+        (4.0, delta("", reason="length", usage=usage(4))),
+        (5.0, {"choices": [], "usage": usage(4)}),
+        (5.0, "[DONE]"),
+    )
+    assert (stream.times, stream.tokens, stream.source) == ([2.0, 3.0], [1, 4], "continuous-usage")
+    assert (stream.total, stream.prompt_tokens, stream.finish_reason, stream.ended, stream.text) == (4, 9, "length", True, " a b c d")
+
+
+def test_tokens_without_text_are_tokens() -> None:
+    # With ignore_eos a model goes on past its end mark, which has no text; the step took its time all the same.
+    stream = read((1.0, delta(" a", usage=usage(1))), (2.0, delta("", usage=usage(2))), (3.0, delta(" b", usage=usage(3))))
+    assert (stream.times, stream.tokens) == ([1.0, 2.0, 3.0], [1, 2, 3])
+
+
+def test_text_without_tokens_is_no_chunk() -> None:
+    stream = read((1.0, delta(" a", usage=usage(1))), (2.0, delta("(held back)", usage=usage(1))))
+    assert (stream.times, stream.tokens, stream.text) == ([1.0], [1], " a(held back)")
+
+
+def test_llama_cpp_tells_its_steps() -> None:
+    # A plain step, then one that had three proposals accepted: four tokens, an event each.
+    stream = read(
+        (1.0, delta(None)),
+        (2.0, delta("a", timings=timings(1))),
+        (3.0, delta("b", timings=timings(2))),
+        (4.0, delta("c", timings=timings(3, 3))),
+        (4.1, delta("d", timings=timings(4, 3))),
+        (4.2, delta("e", timings=timings(5, 3))),
+        (4.3, delta("f", timings=timings(6, 3))),
+        (5.0, delta("g", timings=timings(7, 3))),
+        (5.1, delta(None, reason="length")),
+        (5.1, {"choices": [], "usage": usage(7), "timings": timings(7, 3)}),
+        (5.1, "[DONE]"),
+    )
+    assert (stream.times, stream.tokens, stream.source) == ([2.0, 3.0, 4.0, 5.0], [1, 2, 6, 7], "server-timings")
+    assert stream.server is not None
+    assert (stream.server.drafts, stream.server.draft_tokens, stream.server.accepted_tokens) == (None, 5, 3)
+
+
+def test_an_accepted_run_cut_by_the_length_is_kept() -> None:
+    stream = read(
+        (1.0, delta("a", timings=timings(1))),
+        (2.0, delta("b", timings=timings(2, 5))),
+        (2.1, delta("c", timings=timings(3, 5))),
+        (3.0, "[DONE]"),
+    )
+    assert (stream.times, stream.tokens) == ([1.0, 2.0], [1, 3])
+
+
+def test_usage_at_the_end_only() -> None:
+    stream = read((1.0, delta(" a")), (2.0, delta(" b c")), (3.0, delta(reason="length")), (3.0, {"choices": [], "usage": usage(3)}))
+    assert (stream.times, stream.tokens, stream.total, stream.source) == ([1.0, 2.0], [], 3, "final-usage")
+
+
+def test_usage_on_the_finish_event_is_no_chunk() -> None:
+    stream = read((1.0, delta(" a")), (2.0, delta(" b")), (3.0, delta(reason="length", usage=usage(2))))
+    assert (stream.times, stream.total, stream.source) == ([1.0, 2.0], 2, "final-usage")
+
+
+def test_a_count_that_stays_at_zero_is_none() -> None:
+    stream = read((1.0, delta(" a", usage=usage(0))), (2.0, delta(" b", usage=usage(0))), (3.0, {"choices": [], "usage": usage(2)}))
+    assert (stream.times, stream.tokens, stream.source) == ([1.0, 2.0], [], "final-usage")
+
+
+def test_nothing_to_count_by() -> None:
+    stream = read((1.0, delta(" a")), (2.0, delta(reason="length")))
+    assert (stream.times, stream.total, stream.source) == ([1.0], None, "none")
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"reasoning_content": "hm"}, "hm"),
+        ({"reasoning": "hm", "content": "so"}, "hmso"),
+        ({"tool_calls": [{"function": {"name": "add", "arguments": '{"a":'}}]}, 'add{"a":'),
+        ({"content": None, "role": "assistant"}, ""),
+    ],
+)
+def test_every_kind_of_delta(fields: dict[str, object], text: str) -> None:
+    stream = read((1.0, {"choices": [{"delta": fields}]}))
+    assert stream.text == text
+    assert len(stream.times) == (1 if text else 0)
+
+
+def test_completions_layout() -> None:
+    stream = read((1.0, {"choices": [{"text": " a", "finish_reason": None}], "usage": usage(1)}))
+    assert (stream.times, stream.text) == ([1.0], " a")
+
+
+def test_vllm_reports_acceptance_per_request() -> None:
+    counted = {"num_spec_steps": 43, "num_accepted_draft_tokens": 10, "num_draft_tokens": 129, "num_spec_tokens": 3}
+    stream = read((1.0, {"choices": [], "usage": usage(53), "metrics": {"speculative_decoding": counted}}))
+    assert stream.server is not None
+    assert (stream.server.drafts, stream.server.draft_tokens, stream.server.accepted_tokens) == (43, 129, 10)
+    assert stream.server.source == "metrics.speculative_decoding"
+
+
+def test_near_ties_in_both_layouts() -> None:
+    chat = {"content": [{"logprob": -0.1, "top_logprobs": [{"logprob": -0.1}, {"logprob": -2.5}]}, {"top_logprobs": [{"logprob": -1}]}]}
+    plain = {"top_logprobs": [{" a": -0.5, " b": -0.75}, None]}
+    stream = read(
+        (1.0, {"choices": [{"delta": {"content": "x"}, "logprobs": chat}]}), (2.0, {"choices": [{"text": "y", "logprobs": plain}]})
+    )
+    assert stream.near_tie == [2.4, 0.25]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        'data: {"error":{"message":"out of memory"}}\n\n',
+        'data: {"error":"out of memory"}\n\n',
+        'data: {"object":"error","message":"out of memory","code":500}\n\n',
+        'event: error\ndata: {"message":"out of memory"}\n\n',
+        "event: error\ndata: out of memory\n\n",
+        'event: error\ndata: "out of memory"\n\n',
+    ],
+)
+def test_errors_in_the_servers_words(event: str) -> None:
+    with pytest.raises(ServerError, match=r"^out of memory$"):
+        CompletionStream().feed(event.encode(), 1.0)
+
+
+@pytest.mark.parametrize(
+    "data", ["{", "[1]", "3", '{"a":1}', '{"choices":3}', '{"choices":["x"]}', '{"choices":[{"delta":3}]}', '{"choices":[],"usage":3}']
+)
+def test_what_is_no_completion_stream(data: str) -> None:
+    with pytest.raises(BadStreamError):
+        CompletionStream().feed(f"data: {data}\n\n".encode(), 1.0)
