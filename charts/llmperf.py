@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import bz2
+import io
 import json
+import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +17,8 @@ from constructs import Construct
 
 from charts.names import BENCHMARK, labels, service_url, short_hash
 from charts.objects import PYTHON_IMAGE, digest, empty_dir, environment, metadata, off_instances, quantities, restricted
+from specdec.benchmark.prompts import SHIPPED
+from specdec.benchmark.prompts import load as load_prompts
 
 if TYPE_CHECKING:
     from specdec.experiment import Experiment
@@ -20,76 +27,79 @@ ROOT = Path(__file__).parents[1]
 POD = Path(__file__).parent / "pod"
 HOME = "/opt/specdec"
 
-CODE = ("__init__.py", "benchmark/", "catalog/", "errors.py", "experiment.py", "metrics/", "pod/", "publish/")
-"""What the pod imports, below ``specdec``. A manifest has a limit, so the rest stays out; a test imports the pod's entry from this."""
-
-CONFIG_MAP_BYTES = 180_000
-"""Source text in one config map: the deployment hands a manifest on whole, and its limit is 200 KB."""
+CODE = ("__init__.py", "benchmark/", "catalog/", "errors.py", "experiment", "metrics/", "pod/", "publish/")
+"""What the pod imports, below ``specdec``; a test imports its entry from nothing else."""
 
 MEASURING_SECONDS = 6 * 3600
 
 
 def sources() -> dict[str, str]:
-    """The pod's own code: path below ``/opt/specdec/code`` to text."""
+    """The pod's own code and prompt sets: path in the archive to text."""
     found: dict[str, str] = {}
-    for path in sorted((ROOT / "specdec").rglob("*.py")):
-        if path.relative_to(ROOT / "specdec").as_posix().startswith(CODE):
+    for path in sorted((ROOT / "specdec").rglob("*")):
+        if path.suffix in (".py", ".jsonl") and path.relative_to(ROOT / "specdec").as_posix().startswith(CODE):
             found[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8")
     return found
 
 
-def bundles(texts: dict[str, str]) -> list[dict[str, str]]:
-    """Splits files into groups that fit a config map, in order, each group as full as the next file allows."""
-    groups: list[dict[str, str]] = [{}]
-    used = 0
-    for path, text in texts.items():
-        size = len(text.encode()) + len(path)
-        if groups[-1] and used + size > CONFIG_MAP_BYTES:
-            groups.append({})
-            used = 0
-        groups[-1][path] = text
-        used += size
-    return groups
+def archive(texts: Mapping[str, str]) -> bytes:
+    """A tar archive of files that depends on nothing but them: no times, no owners.
+
+    Compressed, because a manifest that the CDK hands to its kubectl function must stay below 200 KB; with bzip2, because its
+    output is the same everywhere, while that of zlib depends on which zlib Python was built with.
+    """
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for path, text in texts.items():
+            content = text.encode()
+            entry = tarfile.TarInfo(path)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return bz2.compress(buffer.getvalue())
 
 
-def key(path: str) -> str:
-    """Config map key of a file: slashes are not allowed in one."""
-    return path.replace("/", "..")
+def prompt_file(prompts: str) -> Path | None:
+    """The user's own prompt file, or None for a shipped set.
+
+    Raises:
+        BadInputError: it cannot be read or is wrong: found here, before the pod finds it hours into a deployment.
+    """
+    load_prompts(prompts)
+    return None if prompts in SHIPPED else Path(prompts)
 
 
 class LlmPerf(cdk8s.Chart):
-    """The Job and the config maps with its code.
+    """The Job and the config map with its code.
 
     A Job cannot be changed, so its name carries a hash over everything it does; another experiment is another Job.
     """
 
     def __init__(self, scope: Construct, id_: str, *, experiment: Experiment, region: str, bucket: str) -> None:
         super().__init__(scope, id_, disable_resource_name_hashes=True)
-        pod = {path.name: path.read_text(encoding="utf-8") for path in sorted(POD.iterdir()) if path.is_file()}
-        settings = {"experiment.json": json.dumps(experiment.resolved(), indent=1, sort_keys=True)}
-        projected: list[k8s.VolumeProjection] = []
-        for index, (folder, group) in enumerate([("", {**pod, **settings}), *(("code/", group) for group in bundles(sources()))]):
-            name = f"llmperf-{index}-{digest([*group.keys(), *group.values()])}"
-            k8s.KubeConfigMap(
-                self,
-                f"files-{index}",
-                metadata=metadata(name, labels("llmperf", "benchmark")),
-                data={key(path): text for path, text in group.items()},
-            )
-            items = [k8s.KeyToPath(key=key(path), path=folder + path) for path in group]
-            projected.append(k8s.VolumeProjection(config_map=k8s.ConfigMapProjection(name=name, items=items)))
+        own = prompt_file(experiment.benchmark.prompts)
+        texts = {
+            "experiment.json": json.dumps(experiment.resolved(), indent=1, sort_keys=True),
+            **{path.name: path.read_text(encoding="utf-8") for path in sorted(POD.glob("*")) if path.is_file()},
+            **({f"prompts-{own.name}": own.read_text(encoding="utf-8")} if own else {}),
+        }
+        code = base64.b64encode(archive(sources())).decode()
+        files = f"llmperf-{digest([*texts, *texts.values(), code])}"
+        k8s.KubeConfigMap(
+            self, "files", metadata=metadata(files, labels("llmperf", "benchmark")), data=texts, binary_data={"code.tar.bz2": code}
+        )
         values = {
             "AWS_REGION": region,
             "EXPERIMENT": f"{HOME}/experiment.json",
             "HOME": "/work",
-            "PYTHONPATH": f"{HOME}/code",
+            "PROMPTS": f"{HOME}/prompts-{own.name}" if own else experiment.benchmark.prompts,
+            "PYTHONPATH": "/work/code",
             "SERVICES": json.dumps({v.name: service_url(v.service) for v in experiment.variants}, separators=(",", ":"), sort_keys=True),
             "STACK": experiment.stack_name(region),
             "WAIT_SECONDS": str(experiment.serving.startup_minutes * 60),
         }
         accelerator = experiment.capacity.instance_type
         suspended = experiment.capacity.desired_nodes == 0
-        job = f"llmperf-{short_hash([values, pod, settings, sources(), PYTHON_IMAGE, accelerator])}"
+        job = f"llmperf-{short_hash([values, files, PYTHON_IMAGE, accelerator])}"
         selector = labels("llmperf", "benchmark")
         k8s.KubeJob(
             self,
@@ -100,13 +110,13 @@ class LlmPerf(cdk8s.Chart):
                 backoff_limit=1,
                 suspend=suspended,
                 template=k8s.PodTemplateSpec(
-                    metadata=k8s.ObjectMeta(labels=selector), spec=self._pod(projected, {**values, "BUCKET": bucket}, accelerator)
+                    metadata=k8s.ObjectMeta(labels=selector), spec=self._pod(files, {**values, "BUCKET": bucket}, accelerator)
                 ),
             ),
         )
 
     @staticmethod
-    def _pod(projected: list[k8s.VolumeProjection], values: dict[str, str], accelerator: str) -> k8s.PodSpec:
+    def _pod(files: str, values: dict[str, str], accelerator: str) -> k8s.PodSpec:
         return k8s.PodSpec(
             affinity=off_instances(accelerator),
             automount_service_account_token=False,
@@ -114,7 +124,7 @@ class LlmPerf(cdk8s.Chart):
             service_account_name=BENCHMARK,
             security_context=k8s.PodSecurityContext(fs_group=1000),
             volumes=[
-                k8s.Volume(name="files", projected=k8s.ProjectedVolumeSource(sources=projected)),
+                k8s.Volume(name="files", config_map=k8s.ConfigMapVolumeSource(name=files)),
                 empty_dir("work", "20Gi"),
                 empty_dir("tmp", "5Gi"),
             ],
@@ -122,7 +132,7 @@ class LlmPerf(cdk8s.Chart):
                 k8s.Container(
                     name="benchmark",
                     image=PYTHON_IMAGE,
-                    command=["bash", f"{HOME}/start.sh"],
+                    command=["bash", "-c", f"python -m tarfile -e {HOME}/code.tar.bz2 /work/code && exec bash {HOME}/start.sh"],
                     working_dir="/work",
                     env=environment(values),
                     resources=k8s.ResourceRequirements(requests=quantities(cpu="4", memory="8Gi"), limits=quantities(memory="12Gi")),

@@ -5,16 +5,17 @@ Each check names the sections it reads and runs when those are valid by themselv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from specdec.catalog.chips import INSTANCES
-from specdec.catalog.models import MODELS
+from specdec.catalog.models import with_own
 from specdec.catalog.regions import OFFERS
 from specdec.errors import Mistake
+from specdec.experiment_serving_checks import serving_checks
 
 if TYPE_CHECKING:
-    from specdec.experiment import Benchmark, Capacity, Placement, Serving, Variant
+    from specdec.experiment import Benchmark, Capacity, ModelFacts, Placement, Serving, Variant
 
 Check = Callable[..., Iterator[Mistake]]
 _CHECKS: list[tuple[tuple[str, ...], Check]] = []
@@ -30,12 +31,13 @@ def _reads(*sections: str) -> Callable[[Check], Check]:
 
 def cross_checks(parts: dict[str, Any]) -> list[Mistake]:
     """Every mistake that the valid sections in ``parts`` make together."""
-    return [
+    found = [
         mistake
         for sections, check in _CHECKS
         if all(section in parts for section in sections)
         for mistake in check(*(parts[section] for section in sections))
     ]
+    return [*found, *serving_checks(parts)]
 
 
 @_reads("variants")
@@ -67,21 +69,23 @@ def _speculation_is_whole(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
                 )
 
 
-@_reads("serving", "variants")
-def _tokenizers_match(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
-    target = MODELS.get(serving.target)
+@_reads("serving", "variants", "models")
+def _tokenizers_match(serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]) -> Iterator[Mistake]:
+    models = with_own(own)
+    target = models.get(serving.target)
+    choices = f'Use one of {", ".join(models)}, or describe it in [models."<id>"]'
     if target is None:
-        yield Mistake("serving.target", serving.target, "is not in the model catalogue", f"Use one of {', '.join(MODELS)}")
+        yield Mistake("serving.target", serving.target, "is not in the model catalogue", choices)
         return
     for index, variant in enumerate(variants):
         if variant.draft is None:
             continue
-        draft = MODELS.get(variant.draft)
+        draft = models.get(variant.draft)
         field = f"variants[{index}].draft"
         if draft is None:
-            yield Mistake(field, variant.draft, "is not in the model catalogue", f"Use one of {', '.join(MODELS)}")
+            yield Mistake(field, variant.draft, "is not in the model catalogue", choices)
             continue
-        alike = [m.id for m in MODELS.values() if m.tokenizer == target.tokenizer and m.parameters < target.parameters]
+        alike = [m.id for m in models.values() if m.tokenizer == target.tokenizer and m.parameters < target.parameters]
         if (draft.tokenizer, draft.vocabulary) != (target.tokenizer, target.vocabulary):
             yield Mistake(
                 field,
@@ -94,15 +98,18 @@ def _tokenizers_match(serving: Serving, variants: tuple[Variant, ...]) -> Iterat
             yield Mistake(field, variant.draft, "is not smaller than the target", f"Use one of {', '.join(alike)}")
 
 
-@_reads("serving", "capacity", "variants")
-def _parallelism_fits(serving: Serving, capacity: Capacity, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+@_reads("serving", "capacity", "variants", "models")
+def _parallelism_fits(
+    serving: Serving, capacity: Capacity, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]
+) -> Iterator[Mistake]:
     instance = INSTANCES.get(capacity.instance_type)
     if instance is None:
         yield Mistake(
             "capacity.instance_type", capacity.instance_type, "is not in the instance catalogue", f"Use one of {', '.join(INSTANCES)}"
         )
         return
-    target = MODELS.get(serving.target)
+    known = with_own(own)
+    target = known.get(serving.target)
     for field, degree, devices, sequences, draft in _degrees(serving, variants):
         if target and (target.attention_heads % degree or (degree % target.kv_heads and target.kv_heads % degree)):
             fitting = [d for d in (1, 2, 4, 8, 16, 32, 64) if target.attention_heads % d == 0]
@@ -127,7 +134,7 @@ def _parallelism_fits(serving: Serving, capacity: Capacity, variants: tuple[Vari
                 f"is not a set of neighbouring devices on {instance.type}",
                 f"Use one of {', '.join(map(str, instance.claim_sizes))}",
             )
-        models = [model for model in (target, MODELS.get(draft or "")) if model]
+        models = [model for model in (target, known.get(draft or "")) if model]
         copies = max(1, degree // target.kv_heads) if target else 1
         need = sum(m.weight_bytes() + m.kv_bytes_per_token() * copies * serving.max_model_len * sequences for m in models)
         have = devices * instance.hbm_bytes_per_device
@@ -156,9 +163,9 @@ def _degrees(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[tuple[
         yield (f"variants[{index}]." if own else "serving.", *values)
 
 
-@_reads("serving", "variants")
-def _lengths_fit(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
-    target = MODELS.get(serving.target)
+@_reads("serving", "variants", "models")
+def _lengths_fit(serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]) -> Iterator[Mistake]:
+    target = with_own(own).get(serving.target)
     if target and serving.max_model_len > target.max_positions:
         yield Mistake(
             "serving.max_model_len", serving.max_model_len, f"is more than the {target.max_positions} positions of {target.id}", "Lower it"

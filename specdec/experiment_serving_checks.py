@@ -75,7 +75,7 @@ def _draft_class(serving: Serving, variants: tuple[Variant, ...], own: Mapping[s
     for index, variant in enumerate(variants):
         draft = models.get(variant.draft or "")
         field = f"variants[{index}].draft"
-        if draft is None:
+        if draft is None or draft.tokenizer != target.tokenizer:
             continue
         if variant.mode == "eagle" and draft.architecture != "LlamaForCausalLM":
             yield Mistake(
@@ -101,8 +101,8 @@ def _room(serving: Serving, variants: tuple[Variant, ...], benchmark: Benchmark)
         yield Mistake(
             "benchmark.output_tokens",
             benchmark.output_tokens,
-            f"does not fit serving.max_model_len ({serving.max_model_len}) with {PROMPT_TOKENS} tokens of prompt and the window of {window} that "
-            "a fused step writes ahead",
+            f"does not fit serving.max_model_len ({serving.max_model_len}) beside {PROMPT_TOKENS} tokens of prompt "
+            f"and the window of {window}, which a fused step writes ahead",
             f"Use at most {serving.max_model_len - PROMPT_TOKENS - window}, or raise serving.max_model_len to {need} or more",
         )
 

@@ -4,13 +4,20 @@
 say() { printf '%s %s\n' "$(date -u +%FT%TZ)" "$*" >&2; }
 die() { say "error: $*"; exit 1; }
 
-# fetch KEY FILE: 0 fetched, 2 no such object, else an error that is shown. Only a plain "not there" may lead to a compile.
+# present KEY: 0 there, 2 not there, else an error that is shown. Listing answers under a role that may list one prefix only;
+# a GET of an absent object would be refused there, and a refusal must not lead to a compile.
+present() {
+  local found
+  found=$(aws s3api list-objects-v2 --bucket "$BUCKET" --prefix "$1" --max-keys 1 --no-paginate --query 'Contents[0].Key' --output text) || return 1
+  [ "$found" = "$1" ] || return 2
+}
+
+# fetch KEY FILE: as present, and the object is in FILE.
 fetch() {
-  local errors
-  if errors=$(aws s3api get-object --bucket "$BUCKET" --key "$1" "$2" 2>&1 >/dev/null); then return 0; fi
-  case $errors in *NoSuchKey* | *'Not Found'*) return 2 ;; esac
-  say "$errors"
-  return 1
+  local status=0
+  present "$1" || status=$?
+  [ $status = 0 ] || return $status
+  aws s3api get-object --bucket "$BUCKET" --key "$1" "$2" >/dev/null || return 1
 }
 
 # check_library: compares neuron_config.json, which the serving library wrote, with what this variant asks for.

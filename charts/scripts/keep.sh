@@ -24,7 +24,7 @@ jq -n --arg attempt "$attempt" --argjson configuration "$CONFIGURATION" --slurpf
 jq -e '.files | length > 0' "$work/new.json" >/dev/null || die "the server is healthy and left no artifact in $ARTIFACT_DIR"
 
 status=0
-fetch "$ARTIFACT/$MARKER" "$work/marker.json" || status=$?
+present "$ARTIFACT/$MARKER" || status=$?
 case $status in
   0) say "s3://$BUCKET/$ARTIFACT is already there" ;;
   2)

@@ -8,11 +8,14 @@ scratch=${SCRATCH:-/scratch}
 say() { printf '%s %s\n' "$(date -u +%FT%TZ)" "$*" >&2; }
 die() { say "error: $*"; exit 1; }
 
-# head_object KEY: the object's description, or nothing if there is none; any other refusal ends the Job.
+# head_object KEY: the object's description, or nothing if there is none; any refusal ends the Job. Whether it is there is asked
+# by listing: under a role that may list one prefix only, a HEAD of an absent object is refused.
 head_object() {
-  local answer
-  if answer=$(aws s3api head-object --bucket "$BUCKET" --key "$1" 2>&1); then printf '%s' "$answer"; return; fi
-  case $answer in *'Not Found'*) ;; *) die "$answer" ;; esac
+  local found
+  found=$(aws s3api list-objects-v2 --bucket "$BUCKET" --prefix "$1" --max-keys 1 --no-paginate --query 'Contents[0].Key' --output text) ||
+    die "s3://$BUCKET cannot be listed"
+  [ "$found" = "$1" ] || return 0
+  aws s3api head-object --bucket "$BUCKET" --key "$1" || die "s3://$BUCKET/$1 cannot be read"
 }
 
 download() { curl -fsSL --retry 5 --retry-delay 2 -H "@$scratch/headers" "$@"; }

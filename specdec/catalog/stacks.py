@@ -14,8 +14,8 @@ Generation = Literal["nxdi-v0", "nxdi-v1", "native"]
 Evidence = Literal["published", "documented", "unverified"]
 """How sure a mode is: run in public by its makers; described in their docs; put together from source or for other models only."""
 
-Convention = Literal["textbook", "fused"]
-"""Tokens one step may emit at window k. ``textbook``: up to k + 1. ``fused`` (NxD Inference): up to k."""
+Convention = Literal["textbook", "nxdi-fused"]
+"""Tokens one step may emit at window k. ``textbook``: up to k + 1. ``nxdi-fused`` (NxD Inference): up to k."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ STACKS = {
                     evidence="documented", method="eagle", note="EAGLE 1 with a prepared Llama draft; Qwen3 drafts lack the `fc` layer"
                 ),
             },
-            convention="fused",
+            convention="nxdi-fused",
             counters_real=False,
             defects=(
                 "V0 engine: end of support announced 2025-12-16",
@@ -121,7 +121,7 @@ STACKS = {
             modes={
                 "eagle": ModeSupport(evidence="documented", method="eagle", note="EAGLE 1; EAGLE 3 for Llama-3.1-8B only"),
             },
-            convention="fused",
+            convention="nxdi-fused",
             counters_real=False,
             defects=(
                 "no plain draft model",
@@ -141,7 +141,7 @@ STACKS = {
             modes={
                 "eagle": ModeSupport(evidence="documented", method="eagle", note="EAGLE 1 and 3; Llama-3.1-8B is the documented pair"),
             },
-            convention="fused",
+            convention="nxdi-fused",
             counters_real=False,
             defects=(
                 "no plain draft model (known issue 5 of the V1 guide)",

@@ -21,7 +21,7 @@ def command(experiment_path: Path, region: str | None, bucket: str | None, chart
 
     Without --bucket the name is a placeholder, since the stack's own is known only once it exists (output `Bucket`).
     """
-    import yaml
+    import cdk8s
 
     import charts
     from specdec.experiment import load
@@ -41,4 +41,4 @@ def command(experiment_path: Path, region: str | None, bucket: str | None, chart
         for key, item in objects:
             click.echo(f"{key:16} {item['kind']:22} {item['metadata']['name']}")
     else:
-        click.echo(yaml.safe_dump_all([item for _, item in objects], sort_keys=False, width=140), nl=False)
+        click.echo(cdk8s.Yaml.stringify(*(item for _, item in objects)), nl=False)

@@ -59,6 +59,12 @@ def head_object(arguments: list[str], _: bool) -> None:
     print(json.dumps({"ContentLength": size, "Metadata": json.loads((METADATA / key).read_text())}))
 
 
+def list_objects(arguments: list[str], _: bool) -> None:
+    prefix = option(arguments, "--prefix")
+    keys = sorted(path.relative_to(OBJECTS).as_posix() for path in OBJECTS.rglob("*") if path.is_file())
+    print(next((key for key in keys if key.startswith(prefix)), None))
+
+
 def put_object(arguments: list[str], _: bool) -> None:
     key = option(arguments, "--key")
     if option(arguments, "--if-none-match") == "*" and (OBJECTS / key).exists():
@@ -95,6 +101,7 @@ def secret(_: list[str], __: bool) -> None:
 COMMANDS = {
     ("s3api", "get-object"): get_object,
     ("s3api", "head-object"): head_object,
+    ("s3api", "list-objects-v2"): list_objects,
     ("s3api", "put-object"): put_object,
     ("s3", "cp"): copy,
     ("s3", "sync"): sync,

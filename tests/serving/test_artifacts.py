@@ -243,7 +243,7 @@ def test_killed_at_every_step_of_keeping_there_is_a_whole_artifact_or_none(pod: 
 
 def test_killed_at_every_step_of_restoring_no_half_artifact_is_served(pod: Pod) -> None:
     kept(pod)
-    for moment in ("1", "2", "3", "3~", "3+"):
+    for moment in ("1", "2", "3", "4", "5", "5~", "5+"):
         pod.forget_calls()
         code, _ = pod.run("restore.sh", **environment(pod, KILL_AT=moment))
         assert code == -9

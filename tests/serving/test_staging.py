@@ -123,7 +123,7 @@ def test_an_unknown_revision_says_so(pod: Pod, hub: Web) -> None:
 
 
 def test_a_refusal_of_the_bucket_is_not_taken_for_an_absent_file(pod: Pod, hub: Web) -> None:
-    code, output = pod.run("stage.sh", **environment(pod, hub, REFUSE="head-object"))
+    code, output = pod.run("stage.sh", **environment(pod, hub, REFUSE="list-objects-v2"))
     assert code == 1
     assert "AccessDenied" in output
     assert hub.seen == []

@@ -1,0 +1,385 @@
+"""Every Kubernetes object: valid where it goes, nothing dropped on the way, and the two services alike but for the draft."""
+
+from __future__ import annotations
+
+import ast
+import bz2
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import cdk8s
+import kubernetes_validate
+import pytest
+from cdk8s_plus_27 import k8s
+
+import charts
+from charts import llmperf, vllm_service
+from charts.model_storage import MOUNT_MEMORY
+from charts.names import PORT
+from specdec.catalog.chips import INSTANCES
+from specdec.experiment import Experiment, load, parse
+from specdec.serving import artifact_path, command_line
+
+ROOT = Path(__file__).parents[2]
+FILES = ("experiment.toml", "examples/tuned-baseline.toml", "examples/eagle3.toml")
+VERSIONS = ("1.34", "1.35", "1.36")
+
+Object = dict[str, Any]
+
+
+def variation(*edits: tuple[str, str]) -> Experiment:
+    text = (ROOT / "experiment.toml").read_text(encoding="utf-8")
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    return parse(text)
+
+
+def objects(experiment: Experiment, bucket: str = "bucket") -> dict[str, list[Object]]:
+    return {key: chart.to_json() for key, chart in charts.build(experiment, region="us-east-2", bucket=bucket).items()}
+
+
+@pytest.fixture(scope="module")
+def default() -> Experiment:
+    return load(ROOT / "experiment.toml")
+
+
+@pytest.fixture(scope="module")
+def built(default: Experiment) -> dict[str, list[Object]]:
+    return objects(default)
+
+
+def one(items: list[Object], kind: str) -> Object:
+    (found,) = (item for item in items if item["kind"] == kind)
+    return found
+
+
+@pytest.mark.parametrize("file", [*FILES, "device-plugin", "devicegroup"])
+def test_every_object_passes_the_strict_schema_of_every_version(file: str) -> None:
+    match file:
+        case "device-plugin":
+            experiment = variation(("devices = 8", 'devices = 8\nallocation = "device-plugin"'))
+        case "devicegroup":
+            experiment = variation(("devices = 8", 'devices = 8\nneighbours = "devicegroup"'))
+        case _:
+            experiment = load(ROOT / file)
+    for items in objects(experiment).values():
+        for item in items:
+            for version in VERSIONS:
+                # An absent schema raises too: what cannot be checked is a failure.
+                assert kubernetes_validate.validate(item, version, strict=True) == version
+
+
+def test_the_strict_schema_does_refuse_what_it_does_not_know(built: dict[str, list[Object]]) -> None:
+    template = one(built["device-claims"], "ResourceClaimTemplate")
+    wrong = json.loads(json.dumps(template).replace('"exactly"', '"exactlyy"'))
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, "1.36", strict=True)
+
+
+def camel(name: str) -> str:
+    head, *rest = name.rstrip("_").split("_")
+    return head + "".join(part.title() for part in rest)
+
+
+def plain(value: Any) -> Any:
+    """What a typed value holds, as Kubernetes spells it."""
+    if isinstance(value, k8s.Quantity | k8s.IntOrString):
+        return value.value
+    if hasattr(value, "_values"):
+        held: dict[str, Any] = vars(value)["_values"]
+        return {camel(name): plain(inner) for name, inner in held.items()}
+    if isinstance(value, dict):
+        return {name: plain(inner) for name, inner in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [plain(inner) for inner in cast("list[Any]", value)]
+    return value
+
+
+def test_nothing_we_set_is_dropped_on_the_way_to_the_cluster(default: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[cdk8s.ApiObject, Object]] = []
+
+    def recording(original: Callable[..., None]) -> Callable[..., None]:
+        def init(self: cdk8s.ApiObject, scope: Any, id_: str, **fields: Any) -> None:
+            original(self, scope, id_, **fields)
+            given.append((self, fields))
+
+        return init
+
+    names = ("ConfigMap", "Job", "Namespace", "NetworkPolicy", "PersistentVolume", "PersistentVolumeClaim", "Service", "ServiceAccount")
+    for name in names:
+        cls: Any = getattr(k8s, f"Kube{name}")
+        monkeypatch.setattr(cls, "__init__", recording(cls.__init__))
+    made = charts.build(default, region="us-east-2", bucket="bucket")
+    assert {each.kind for each, _ in given} == set(names)
+    for each, fields in given:
+        sent = {key: value for key, value in each.to_json().items() if key not in ("apiVersion", "kind")}
+        assert sent == {camel(key): plain(value) for key, value in fields.items()}
+    for variant in default.variants:
+        deployment = one(made[variant.service].to_json(), "Deployment")
+        scripts = one(made[variant.service].to_json(), "ConfigMap")["metadata"]["name"]
+        spec = vllm_service.deployment_spec(default, variant, region="us-east-2", bucket="bucket", scripts=scripts)
+        assert deployment["spec"] == spec
+    template = one(made["device-claims"].to_json(), "ResourceClaimTemplate")
+    assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 8
+
+
+def by_name(value: Any) -> Any:
+    """Lists of named things as tables, so that they compare by name."""
+    if isinstance(value, dict):
+        return {key: by_name(inner) for key, inner in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        items = [by_name(inner) for inner in cast("list[Any]", value)]
+        return {item["name"]: item for item in items} if items and all(isinstance(i, dict) and "name" in i for i in items) else items
+    return value
+
+
+def differences(left: Any, right: Any, path: str) -> Iterator[str]:
+    if isinstance(left, dict) and isinstance(right, dict):
+        one_side, other = cast("dict[str, Any]", left), cast("dict[str, Any]", right)
+        for key in sorted({*one_side, *other}):
+            yield from differences(one_side.get(key), other.get(key), f"{path}.{key}")
+    elif left != right:
+        yield path
+
+
+def test_the_two_services_differ_only_in_the_draft(default: Experiment, built: dict[str, list[Object]]) -> None:
+    baseline, speculative = default.variants
+    text = json.dumps(built[speculative.service]).replace(speculative.service, baseline.service)
+    pairs = zip(built[baseline.service], json.loads(text), strict=True)
+    found = {path for left, right in pairs for path in differences(by_name(left), by_name(right), left["kind"])}
+    pod = "Deployment.spec.template.spec"
+    artifact = {
+        f"{pod}.{container}.env.{name}.value"
+        for container in ("containers.keep", "initContainers.restore")
+        for name in ("ARTIFACT", "CONFIGURATION", "LIBRARY_CONFIGURATION", "MODEL_MARKERS")
+    }
+    assert found == artifact | {f"{pod}.containers.server.args", f"{pod}.containers.server.env.WARM_ARGUMENTS.value"}
+    mine, its = command_line(default, baseline), command_line(default, speculative)
+    assert (mine.image, mine.env) == (its.image, its.env)
+    at = its.args.index("--speculative-config")
+    assert its.args[: at - 1] == mine.args[:-1]
+    extra = json.loads(its.args[at - 1])
+    assert extra.pop("enable_fused_speculation") is True
+    assert extra == json.loads(mine.args[-1])
+    assert len(its.args) == at + 2
+
+
+def amount(text: str) -> float:
+    units = {"m": 1e-3, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+    found = re.fullmatch(r"([0-9.]+)([a-zA-Z]*)", text)
+    assert found is not None
+    return float(found[1]) * (units[found[2]] if found[2] else 1)
+
+
+def requested(pod: Object, resource: str) -> float:
+    """What the scheduler counts: the greater of any init container and the sum of the others."""
+    each = [[amount(c["resources"]["requests"][resource]) for c in pod[kind]] for kind in ("containers", "initContainers")]
+    return max(sum(each[0]), *each[1])
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_services_of_a_node_fit_with_mounts_and_daemons(file: str) -> None:
+    experiment = load(ROOT / file)
+    node = INSTANCES[experiment.capacity.instance_type]
+    # kubelet reservations of the EKS AMI: amazon-eks-ami nodeadm, kubelet defaults (81fec2e, 2026-07).
+    cpu = node.vcpus - (0.06 + 0.01 + 2 * 0.005 + (node.vcpus - 4) * 0.0025)
+    # The firmware and kernel keep about 2 % of memory from the start; 100 Mi is the eviction threshold.
+    memory = node.memory_bytes * 0.98 - (255 + 11 * node.max_pods + 100) * 2**20
+    # vpc-cni, kube-proxy, pod identity, S3 CSI, CloudWatch agent, Fluent Bit, Neuron monitor, Neuron DRA driver: generously.
+    cpu, memory = cpu - 4, memory - 16 * 2**30
+    made = objects(experiment)
+    pods = [one(made[variant.service], "Deployment")["spec"]["template"]["spec"] for variant in experiment.variants]
+    devices = [variant.devices or experiment.serving.devices for variant in experiment.variants]
+    for bin_ in packed(devices, node.devices):
+        assert sum(requested(pods[index], "cpu") for index in bin_) <= cpu
+        assert sum(requested(pods[index], "memory") for index in bin_) + amount(MOUNT_MEMORY) <= memory
+    assert len(packed(devices, node.devices)) <= experiment.capacity.max_nodes
+
+
+def packed(sizes: list[int], capacity: int) -> list[list[int]]:
+    bins: list[list[int]] = []
+    for index in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
+        home = next((b for b in bins if sum(sizes[i] for i in b) + sizes[index] <= capacity), None)
+        if home is None:
+            bins.append([index])
+        else:
+            home.append(index)
+    return bins
+
+
+def test_a_manifest_fits_what_hands_it_on(built: dict[str, list[Object]]) -> None:
+    for items in built.values():
+        assert len(json.dumps(items)) < 200_000
+
+
+def test_the_same_experiment_gives_the_same_bytes(default: Experiment, built: dict[str, list[Object]]) -> None:
+    assert json.dumps(objects(default)) == json.dumps(built)
+
+
+def test_names_of_what_cannot_be_changed_follow_the_content_and_not_the_bucket(default: Experiment, built: dict[str, list[Object]]) -> None:
+    longer = objects(variation(("output_tokens = 600", "output_tokens = 500")))
+    assert one(longer["llmperf"], "Job")["metadata"]["name"] != one(built["llmperf"], "Job")["metadata"]["name"]
+    assert longer["model-staging"] == built["model-staging"]
+    cores = objects(variation(("logical_core_size = 2", "logical_core_size = 1")))
+    assert cores["device-claims"][0]["metadata"]["name"] != built["device-claims"][0]["metadata"]["name"]
+    token = objects(default, "${Token[TOKEN.1]}")
+    names = [[item["metadata"]["name"] for item in items] for items in token.values()]
+    assert names == [[item["metadata"]["name"] for item in items] for items in built.values()]
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "devices", "attribute"),
+    [
+        ("topology", 8, "neuron.aws.com/topology8_id"),
+        ("topology", 4, "neuron.aws.com/topology4_id"),
+        ("devicegroup", 8, "resource.aws.com/devicegroup8_id"),
+        ("none", 8, None),
+        ("topology", 16, None),
+        ("topology", 1, None),
+    ],
+)
+def test_a_claim_asks_for_neighbours_by_the_attribute_of_its_size(neighbours: str, devices: int, attribute: str | None) -> None:
+    edits = [
+        ("devices = 8", f'devices = {devices}\nneighbours = "{neighbours}"'),
+        ("desired_nodes = 1", "desired_nodes = 0\nmax_nodes = 2"),
+    ]
+    if devices < 8:
+        edits.append(("tensor_parallel_degree = 32", f"tensor_parallel_degree = {devices * 4}"))
+    claim = objects(variation(*edits))["device-claims"][0]["spec"]["spec"]["devices"]
+    assert [c["matchAttribute"] for c in claim.get("constraints", [])] == ([attribute] if attribute else [])
+    assert claim["requests"][0]["exactly"]["count"] == devices
+
+
+def test_the_device_plugin_is_spelled_in_its_own_way() -> None:
+    made = objects(variation(("devices = 8", 'devices = 8\nallocation = "device-plugin"')))
+    assert "device-claims" not in made
+    pod = one(made["qwen-vllm"], "Deployment")["spec"]["template"]["spec"]
+    assert "resourceClaims" not in pod
+    assert pod["schedulerName"] == "my-scheduler"
+    resources = pod["containers"][0]["resources"]
+    assert resources["limits"]["aws.amazon.com/neuron"] == resources["requests"]["aws.amazon.com/neuron"] == "8"
+
+
+def test_a_server_is_given_time_and_taken_out_gently(default: Experiment, built: dict[str, list[Object]]) -> None:
+    deployment = one(built["qwen-vllm"], "Deployment")["spec"]
+    server = deployment["template"]["spec"]["containers"][0]
+    startup = server["startupProbe"]["periodSeconds"] * server["startupProbe"]["failureThreshold"]
+    assert startup == default.serving.startup_minutes * 60
+    assert deployment["progressDeadlineSeconds"] > startup
+    assert deployment["strategy"] == {"type": "Recreate"}
+    assert deployment["template"]["spec"]["terminationGracePeriodSeconds"] > vllm_service.DRAIN_SECONDS
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert server[probe]["timeoutSeconds"] < server[probe]["periodSeconds"]
+
+
+def test_no_pod_has_a_token_a_latest_image_or_a_writable_store(built: dict[str, list[Object]]) -> None:
+    pods = [item["spec"]["template"]["spec"] for items in built.values() for item in items if item["kind"] in ("Deployment", "Job")]
+    assert len(pods) == 5
+    for pod in pods:
+        assert pod["automountServiceAccountToken"] is False
+        for container in [*pod["containers"], *pod.get("initContainers", [])]:
+            assert re.search(r"@sha256:[0-9a-f]{64}$|:\d+\.\d+\.\d+.*-sdk\d", container["image"])
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False
+            for mount in container["volumeMounts"]:
+                assert mount.get("readOnly", False) == (mount["name"] in ("files", "models", "script", "scripts"))
+    volume = one(built["model-storage"], "PersistentVolume")["spec"]
+    assert "read-only" in volume["mountOptions"]
+    assert volume["csi"]["volumeAttributes"]["bucketName"] == "bucket"
+
+
+def test_only_the_benchmark_and_named_namespaces_reach_a_service(built: dict[str, list[Object]]) -> None:
+    (rule,) = one(built["qwen-vllm"], "NetworkPolicy")["spec"]["ingress"]
+    assert rule["ports"] == [{"port": PORT, "protocol": "TCP"}]
+    own, users = rule["from"]
+    assert own["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "specdec"}
+    assert own["podSelector"]["matchLabels"].items() <= one(built["llmperf"], "Job")["spec"]["template"]["metadata"]["labels"].items()
+    assert users == {"namespaceSelector": {"matchLabels": {"specdec/client": "true"}}}
+    assert one(built["namespace"], "NetworkPolicy")["spec"] == {"podSelector": {}, "policyTypes": ["Ingress"]}
+
+
+def test_without_nodes_the_benchmark_waits_to_be_released() -> None:
+    job = one(objects(variation(("desired_nodes = 1", "desired_nodes = 0")))["llmperf"], "Job")
+    assert job["spec"]["suspend"] is True
+
+
+def test_the_benchmarks_code_is_whole_and_imports_alone(built: dict[str, list[Object]], tmp_path: Path) -> None:
+    packed_code = b64decode(one(built["llmperf"], "ConfigMap")["binaryData"]["code.tar.bz2"])
+    with tarfile.open(fileobj=io.BytesIO(bz2.decompress(packed_code))) as tar:
+        tar.extractall(tmp_path, filter="data")
+    modules = [
+        path.relative_to(tmp_path).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__") for path in tmp_path.rglob("*.py")
+    ]
+    assert "specdec.benchmark.run" in modules
+    for path in tmp_path.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("specdec."):
+                assert node.module in modules, f"{path.relative_to(tmp_path)} imports {node.module}, which the pod does not get"
+    code = "import specdec.benchmark.run, specdec.benchmark.plan, specdec.benchmark.prompts as p; print(len(p.load('classes')))"
+    done = subprocess.run([sys.executable, "-P", "-c", code], env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 0
+
+
+def test_an_own_prompt_file_travels_with_the_job(tmp_path: Path, default: Experiment) -> None:
+    prompts = tmp_path / "mine.txt"
+    prompts.write_text("Say hi\n")
+    experiment = default.model_copy(update={"benchmark": default.benchmark.model_copy(update={"prompts": str(prompts)})})
+    made = objects(experiment)["llmperf"]
+    assert one(made, "ConfigMap")["data"]["prompts-mine.txt"] == "Say hi\n"
+    values = {entry["name"]: entry["value"] for entry in one(made, "Job")["spec"]["template"]["spec"]["containers"][0]["env"]}
+    assert values["PROMPTS"] == f"{llmperf.HOME}/prompts-mine.txt"
+    before = one(made, "Job")["metadata"]["name"]
+    prompts.write_text("Say ho\n")
+    assert one(objects(experiment)["llmperf"], "Job")["metadata"]["name"] != before
+
+
+def test_the_scripts_in_the_config_maps_are_the_tested_ones(built: dict[str, list[Object]]) -> None:
+    for name in vllm_service.SCRIPTS:
+        assert one(built["qwen-vllm"], "ConfigMap")["data"][name] == (ROOT / "charts" / "scripts" / name).read_text(encoding="utf-8")
+    for name in ("ready.sh", "drain.sh"):
+        assert f"127.0.0.1:{PORT}" in (ROOT / "charts" / "scripts" / name).read_text(encoding="utf-8")
+
+
+def test_the_scripts_pass_shellcheck() -> None:
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "shellcheck"), "-x", *map(str, sorted((ROOT / "charts" / "scripts").glob("*.sh")))],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_what_the_restore_step_asks_is_what_the_server_was_told(default: Experiment, built: dict[str, list[Object]]) -> None:
+    for variant in default.variants:
+        pod = one(built[variant.service], "Deployment")["spec"]["template"]["spec"]
+        restore = {entry["name"]: entry.get("value") for entry in pod["initContainers"][0]["env"]}
+        server = {entry["name"]: entry["value"] for entry in pod["containers"][0]["env"]}
+        assert restore["ARTIFACT"] == artifact_path(default, variant)
+        assert restore["ARTIFACT_DIR"] == server["ARTIFACT_DIR"] == server["NEURON_COMPILED_ARTIFACTS"]
+
+
+@pytest.mark.cluster
+def test_a_real_control_plane_accepts_the_manifests(built: dict[str, list[Object]]) -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("no kubectl on this machine")
+    reachable = subprocess.run(["kubectl", "version", "--request-timeout=5s"], capture_output=True, text=True)
+    if reachable.returncode != 0:
+        pytest.skip(f"no control plane reachable: {reachable.stderr.strip().splitlines()[-1:]}")
+    for key, items in built.items():
+        text = "\n---\n".join(map(json.dumps, items))
+        # Server-side validation needs the namespace to exist; a dry run of the namespace itself comes first.
+        command = ["kubectl", "apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
+        refused = [line for line in done.stderr.splitlines() if "namespaces" not in line]
+        assert done.returncode == 0 or not refused, f"{key}: {done.stderr}"
