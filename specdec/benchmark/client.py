@@ -291,6 +291,7 @@ def _record(
         token_source=source,
         chunk_times=tuple(round(time - exchange.sent, 6) for time in stream.times),
         chunk_tokens=tokens if counted else None,
+        chunk_steps=tuple(stream.steps) if counted and source == "server-timings" else None,
         closed=None if exchange.closed is None else round(exchange.closed - exchange.sent, 6),
         text=stream.text,
         server=stream.server,

@@ -73,6 +73,7 @@ class RequestRecord:
         requested_tokens: fixed output length asked for, or None.
         chunk_times: seconds from sending to the arrival of each chunk that brought tokens, ascending.
         chunk_tokens: cumulative completion tokens at each of these chunks (same length), or None.
+        chunk_steps: cumulative steps of the engine at each of these chunks (same length), where the server tells them, else None.
         closed: seconds from sending until the stream ended, or None.
         text: the output (content, and reasoning before it if any).
         temperature: as sent.
@@ -102,6 +103,7 @@ class RequestRecord:
     requested_tokens: int | None = None
     chunk_times: tuple[float, ...] = ()
     chunk_tokens: tuple[int, ...] | None = None
+    chunk_steps: tuple[int, ...] | None = None
     closed: float | None = None
     text: str = ""
     temperature: float = 0.0
@@ -122,7 +124,7 @@ class RequestRecord:
             ValueError: not JSON, another schema, or a field missing or unknown.
         """
         raw = _of_this_schema(line, "record")
-        for name in ("chunk_times", "chunk_tokens", "near_tie"):
+        for name in ("chunk_times", "chunk_tokens", "chunk_steps", "near_tie"):
             if raw.get(name) is not None:
                 raw[name] = tuple(raw[name])
         if raw.get("server") is not None:

@@ -33,6 +33,8 @@ class CompletionStream:
     Attributes:
         times: ``perf_counter`` of each chunk.
         tokens: cumulative completion tokens at each chunk; shorter than ``times`` where counts are missing.
+        steps: finished steps at each chunk where ``timings`` tell; else empty. A token that ends inside a character brings no event
+            of its own, so that one chunk can hold several steps.
         total: completion tokens by the server's last word, or None.
         prompt_tokens: by the server, or None.
         finish_reason: by the server, or None.
@@ -44,6 +46,7 @@ class CompletionStream:
     def __init__(self) -> None:
         self.times: list[float] = []
         self.tokens: list[int] = []
+        self.steps: list[int] = []
         self.total: int | None = None
         self.prompt_tokens: int | None = None
         self.finish_reason: str | None = None
@@ -53,7 +56,7 @@ class CompletionStream:
         self._texts: list[str] = []
         self._decoder = Decoder()
         self._timings = False
-        self._steps = 0
+        self._finished = 0
         self._open: tuple[float, int] | None = None
 
     def feed(self, piece: bytes, stamp: float) -> None:
@@ -139,16 +142,19 @@ class CompletionStream:
             self.near_tie.extend(_gaps(choice["logprobs"]))
         return text
 
-    def _step(self, stamp: float, count: int, steps: int) -> None:
+    def _step(self, stamp: float, count: int, finished: int) -> None:
         self._open = (self._open[0] if self._open else stamp, count)
-        if steps > self._steps:
-            self._steps = steps
+        if finished > self._finished:
+            self._finished = finished
             self._close_step()
 
     def _close_step(self) -> None:
         if self._open is not None:
             self.times.append(self._open[0])
             self.tokens.append(self._open[1])
+            # A run that the length cut short was a step too, though its count of finished steps never came.
+            self._finished = max(self._finished, self.steps[-1] + 1 if self.steps else 1)
+            self.steps.append(self._finished)
             self._open = None
 
     def _speculation(self, chunk: dict[str, Any], timings: dict[str, Any]) -> None:

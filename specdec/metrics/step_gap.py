@@ -21,6 +21,9 @@ def step_gap(record: RequestRecord) -> float | None:
     This is what many tools call inter-token latency. With speculation a step yields several tokens, so it says how smoothly
     text appears and not how fast tokens come.
     """
+    if record.chunk_steps:
+        steps = record.chunk_steps[-1] - record.chunk_steps[0]
+        return (record.chunk_times[-1] - record.chunk_times[0]) / steps if steps > 0 else None
     gaps = step_gaps(record)
     return sum(gaps) / len(gaps) if gaps else None
 

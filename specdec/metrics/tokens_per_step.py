@@ -11,11 +11,14 @@ from specdec.metrics.tpot import tokens_after_first_chunk
 def tokens_per_step(record: RequestRecord) -> float | None:
     """Tokens after the first step over the steps they came in: ``(C_m - C_1) / (s - 1)``. None without counts or a second step.
 
-    1 on a plain variant; more there means that its server merges steps, and then it merges the speculative ones too. Needs no
+    Where the server tells its steps (``chunk_steps``), ``s`` is its count. 1 on a plain variant; more there means that its server merges steps, and then it merges the speculative ones too. Needs no
     help from the server beyond token counts, so that it holds on stacks whose acceptance counters stay at zero.
     """
-    starts = step_starts(record)
     tokens = tokens_after_first_chunk(record)
+    if record.chunk_steps and tokens is not None:
+        steps = record.chunk_steps[-1] - record.chunk_steps[0]
+        return tokens / steps if steps > 0 else None
+    starts = step_starts(record)
     if tokens is None or len(starts) < 2:
         return None
     if record.chunk_tokens is not None:

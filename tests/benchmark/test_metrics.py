@@ -72,6 +72,14 @@ def test_steps_that_the_server_told_are_not_guessed_again(record: Make) -> None:
     assert len(step_starts(request)) == 13
 
 
+def test_a_chunk_of_several_told_steps(record: Make) -> None:
+    request = record(
+        chunk_times=(0.2, 0.26, 0.28), chunk_tokens=(1, 4, 5), chunk_steps=(1, 4, 5), output_tokens=5, token_source="server-timings"
+    )
+    assert tokens_per_step(request) == 1
+    assert step_gap(request) == pytest.approx(0.02)
+
+
 def test_one_token_per_event_is_one_per_step(record: Make) -> None:
     times = tuple(0.2 + 0.02 * i for i in range(50))
     assert tokens_per_step(record(chunk_times=times, chunk_tokens=tuple(range(1, 51)), output_tokens=50)) == 1

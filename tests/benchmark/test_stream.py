@@ -67,6 +67,7 @@ def test_llama_cpp_tells_its_steps() -> None:
         (5.1, "[DONE]"),
     )
     assert (stream.times, stream.tokens, stream.source) == ([2.0, 3.0, 4.0, 5.0], [1, 2, 6, 7], "server-timings")
+    assert stream.steps == [1, 2, 3, 4]
     assert stream.server is not None
     assert (stream.server.drafts, stream.server.draft_tokens, stream.server.accepted_tokens) == (None, 5, 3)
 
@@ -78,7 +79,12 @@ def test_an_accepted_run_cut_by_the_length_is_kept() -> None:
         (2.1, delta("c", timings=timings(3, 5))),
         (3.0, "[DONE]"),
     )
-    assert (stream.times, stream.tokens) == ([1.0, 2.0], [1, 3])
+    assert (stream.times, stream.tokens, stream.steps) == ([1.0, 2.0], [1, 3], [1, 2])
+
+
+def test_a_token_inside_a_character_sends_no_event_but_is_a_step() -> None:
+    stream = read((1.0, delta("a", timings=timings(1))), (3.0, delta("城", timings=timings(4))), (4.0, delta("b", timings=timings(5))))
+    assert (stream.times, stream.tokens, stream.steps) == ([1.0, 3.0, 4.0], [1, 4, 5], [1, 4, 5])
 
 
 def test_usage_at_the_end_only() -> None:
