@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -225,6 +226,7 @@ class Cdk:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_end_with_parent,
             )
             try:
                 while _still_running(process):
@@ -240,6 +242,8 @@ class Cdk:
             failures = watch.failures()
             what = "\n".join(f"  - {failure}" for failure in failures) or _tail(log)
             raise CdkError(f"cdk {arguments[0]} failed:\n{what}", remedy=f"The whole output is in {log}")
+        if total := sum(stack.resources for stack in stacks):
+            on_progress("done", total, total)
         return log
 
     def _status(self, stack: StackInfo) -> str | None:
@@ -303,6 +307,16 @@ class _Watch:
             for failure in self._failed.values()
             if failure.kind != "AWS::CloudFormation::Stack" and "cancelled" not in failure.reason.lower()
         ]
+
+
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    # Of the cases in which ``finally`` does not run: this process is killed. Linux only, prctl(2).
+    if sys.platform == "linux":
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _still_running(process: subprocess.Popen[bytes]) -> bool:

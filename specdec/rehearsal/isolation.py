@@ -32,7 +32,7 @@ def enter() -> None:
     There is no way back. Must be called while the process has one thread.
 
     Raises:
-        EnvironmentFault: this system does not have or does not allow network namespaces. Nothing has changed then.
+        EnvironmentFault: this system does not have or does not allow network namespaces.
     """
     if not sys.platform.startswith("linux"):
         raise EnvironmentFault(f"Network namespaces are a feature of Linux; this is {sys.platform}", remedy="Leave out --offline")
@@ -43,7 +43,10 @@ def enter() -> None:
         error = _unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
         if error:
             raise EnvironmentFault(f"This machine does not allow a network namespace (unshare: {os.strerror(error)})", remedy=_REMEDY)
-        _map_to_self(user, group)
+        try:
+            _map_to_self(user, group)
+        except OSError as refused:
+            raise EnvironmentFault(f"This machine does not allow a user namespace ({refused})", remedy=_REMEDY) from None
     _bring_loopback_up()
 
 

@@ -43,7 +43,7 @@ class Call:
 
     @property
     def verb(self) -> str:
-        """The first word after the tool that is not a flag or its value."""
+        """The first word after the tool."""
         return self.arguments[0] if self.arguments else ""
 
     def flag(self, name: str) -> str | None:
@@ -97,12 +97,37 @@ def split(text: str) -> list[Manifest]:
     return manifests
 
 
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A Helm release.
+
+    Attributes:
+        name: release name.
+        namespace: where it is installed.
+        chart: registry address or name of the chart.
+        version: chart version, None if none was asked for.
+        values: what differs from the chart's own values.
+    """
+
+    name: str
+    namespace: str
+    chart: str
+    version: str | None
+    values: dict[str, Any]
+
+
 class Cluster:
-    """Objects and releases of one cluster, after the calls it was given."""
+    """Objects and releases of one cluster, after the calls it was given.
+
+    Attributes:
+        objects: by identity, in the order they came.
+        releases: by namespace and name.
+    """
 
     def __init__(self, calls: Iterable[Call] = ()) -> None:
         self.objects: dict[Key, Manifest] = {}
-        self.releases: dict[tuple[str, str], Call] = {}
+        self.releases: dict[tuple[str, str], Release] = {}
+        self._pulled: dict[str, Call] = {}
         for call in calls:
             if call.exit_code == 0:
                 self.take(call)
@@ -127,12 +152,27 @@ class Cluster:
             case "kubectl", "delete":
                 for manifest in call.objects:
                     self._delete(key(manifest))
+            case "helm", "pull":
+                self._pulled[call.arguments[1].rpartition("/")[2]] = call
             case "helm", "upgrade":
-                self.releases[call.flag("--namespace") or "default", call.arguments[1]] = call
+                release = self._release(call)
+                self.releases[release.namespace, release.name] = release
             case "helm", "uninstall":
                 self.releases.pop((call.flag("--namespace") or "default", call.arguments[1]), None)
             case _:
                 pass
+
+    def _release(self, call: Call) -> Release:
+        name, chart = call.arguments[1:3]
+        # A chart from a registry is unpacked first and then installed from a folder of its name.
+        source = self._pulled.get(chart.rpartition("/")[2])
+        return Release(
+            name,
+            call.flag("--namespace") or "default",
+            source.arguments[1] if source else chart,
+            (source or call).flag("--version"),
+            call.values,
+        )
 
     def _prune(self, label: str, kept: set[Key]) -> None:
         name, equals, value = label.partition("=")

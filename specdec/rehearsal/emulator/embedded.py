@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import signal
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from specdec.errors import EnvironmentFault
 from specdec.rehearsal.emulator.cluster import Call, Cluster, Manifest, read
+from specdec.rehearsal.emulator.recorder import REFUSALS
 
 if TYPE_CHECKING:
     import boto3
@@ -208,6 +210,10 @@ class EmbeddedAws:
         """Kubernetes objects that are in the cluster now, in the order they came; of one region, or of all."""
         regions = [region] if region else list(dict.fromkeys(call.region for call in self.calls()))
         return [manifest for name in regions for manifest in self.cluster(name).objects.values()]
+
+    def refuse(self, refusals: Mapping[str, str]) -> None:
+        """From now on, the cluster refuses to create or apply these objects: ``<kind>/<name>`` to its message. For drills."""
+        (self.state_dir / REFUSALS).write_text(json.dumps(dict(refusals)), encoding="utf-8")
 
     def _install_tools(self) -> None:
         folder = self.state_dir / "bin"

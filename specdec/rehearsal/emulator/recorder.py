@@ -1,7 +1,7 @@
 """Stand-in for ``aws``, ``kubectl`` and ``helm`` under the CDK's own handlers: keeps what it is told in a file.
 
-Called as ``recorder.py <file> <tool> <arguments>``. It answers as the tool would to a cluster that takes everything valid:
-an object that exists cannot be created again, and a command it does not know fails.
+It answers as the tool would to a cluster that takes everything valid: an object that exists cannot be created again, an
+object that is to be refused is refused, and a command it does not know fails.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from specdec.rehearsal.emulator.cluster import Call, Cluster, Manifest, read, split
+
+REFUSALS = "refusals.json"
+"""Beside the file of calls."""
 
 
 def _named(arguments: tuple[str, ...], flag: str) -> str:
@@ -31,7 +34,6 @@ def answer(call: Call) -> tuple[int, str]:
         case "aws", ("ecr-public" | "ecr", "get-login-password"):
             return 0, "password"
         case "helm", ("registry", "login"):
-            sys.stdin.read()
             return 0, "Login Succeeded"
         case "helm", ("pull", chart):
             if "--version" not in arguments:
@@ -46,9 +48,20 @@ def answer(call: Call) -> tuple[int, str]:
             return 1, f"the stand-in for {call.tool} does not know: {' '.join(arguments)}"
 
 
+def _forbidden(refusals: Path, call: Call) -> str | None:
+    """What stands against an object in the file of refusals: ``{"<kind>/<name>": "<message>"}``."""
+    if call.verb not in ("create", "apply") or not refusals.exists():
+        return None
+    messages: dict[str, str] = json.loads(refusals.read_text(encoding="utf-8"))
+    return next((messages[name] for name in (f"{m['kind']}/{m['metadata']['name']}" for m in call.objects) if name in messages), None)
+
+
 def main(file: Path, tool: str, arguments: tuple[str, ...]) -> int:
-    """Records one call and answers it. Calls of one file are taken one at a time."""
+    """Records one call in a file and answers it. Calls of one file are taken one at a time."""
     region = os.environ.get("AWS_REGION", "")
+    if "--password-stdin" in arguments:
+        # Before the lock: the other end of this pipe is a stand-in too, and may be waiting for it.
+        sys.stdin.read()
     objects: list[Manifest] = split(_named(arguments, "-f")) if tool == "kubectl" else []
     values: dict[str, Any] = json.loads(_named(arguments, "--values") or "{}") if tool == "helm" else {}
     with file.open("a+", encoding="utf-8") as record:
@@ -57,12 +70,8 @@ def main(file: Path, tool: str, arguments: tuple[str, ...]) -> int:
         before = [call for call in read(record) if call.region == region]
         # The handler logs in to one cluster per stack and then runs one command; so the region tells the cluster.
         call = Call(region, tool, arguments, tuple(objects), values)
-        refused = Cluster(before).refusal(call)
+        refused = Cluster(before).refusal(call) or _forbidden(file.with_name(REFUSALS), call)
         exit_code, output = (1, refused) if refused else answer(call)
         record.write(Call(region, tool, arguments, tuple(objects), values, exit_code).line() + "\n")
     print(output, file=sys.stderr if exit_code else sys.stdout)
     return exit_code
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2], tuple(sys.argv[3:])))

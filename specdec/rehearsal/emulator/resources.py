@@ -6,6 +6,7 @@ Property names and ``Ref`` values: the AWS CloudFormation template reference (re
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
@@ -271,6 +272,49 @@ def _create_budget(clients: Clients, properties: Properties) -> Resource:
 
 def _delete_budget(clients: Clients, physical_id: str, properties: Properties) -> None:
     clients("budgets").delete_budget(AccountId=_account(clients), BudgetName=physical_id)
+
+
+_ALARM_FIELDS = (
+    "ActionsEnabled",
+    "AlarmActions",
+    "AlarmDescription",
+    "ComparisonOperator",
+    "DatapointsToAlarm",
+    "EvaluationPeriods",
+    "OKActions",
+    "Threshold",
+    "TreatMissingData",
+)
+
+
+def _create_math_alarm(clients: Clients, properties: Properties) -> Resource:
+    fields = _pick(properties, *_ALARM_FIELDS)
+    fields |= {name: int(fields[name]) for name in ("DatapointsToAlarm", "EvaluationPeriods") if name in fields}
+    fields |= {"Threshold": float(fields["Threshold"])} if "Threshold" in fields else {}
+    fields |= {"ActionsEnabled": str(fields["ActionsEnabled"]).lower() == "true"} if "ActionsEnabled" in fields else {}
+    name = str(properties.get("AlarmName") or f"alarm-{uuid.uuid4().hex[:12]}")
+    cloudwatch = clients("cloudwatch")
+    cloudwatch.put_metric_alarm(AlarmName=name, Metrics=[_alarm_query(query) for query in _items(properties, "Metrics")], **fields)
+    return Resource(name, {"Arn": cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"][0]["AlarmArn"]})
+
+
+def _alarm_query(query: Properties) -> dict[str, Any]:
+    translated = dict(query)
+    if "ReturnData" in translated:
+        translated["ReturnData"] = str(translated["ReturnData"]).lower() == "true"
+    if "Period" in translated:
+        translated["Period"] = int(translated["Period"])
+    if stat := _section(translated, "MetricStat"):
+        translated["MetricStat"] = {**stat, "Period": int(stat["Period"])}
+    return translated
+
+
+def _delete_math_alarm(clients: Clients, physical_id: str, properties: Properties) -> None:
+    clients("cloudwatch").delete_alarms(AlarmNames=[physical_id])
+
+
+MATH_ALARM = ResourceType(_create_math_alarm, _delete_math_alarm)
+"""An alarm over an expression. The pinned emulator keeps it under its name and never evaluates it."""
 
 
 def _account(clients: Clients) -> str:

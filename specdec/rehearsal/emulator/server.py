@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from specdec.rehearsal.emulator.resources import TYPES, Clients, Properties, ResourceType, configure_bucket, refuse_full_bucket
+from specdec.rehearsal.emulator.resources import MATH_ALARM, TYPES, Clients, Properties, ResourceType, configure_bucket, refuse_full_bucket
 
 CUSTOM_RESOURCE_SECONDS = "120"
 """How long a custom resource may take. CloudFormation waits an hour; a rehearsal in which nothing is far away need not."""
@@ -88,6 +88,20 @@ def _wrap_bucket(table: dict[str, Callable[..., Any]]) -> dict[str, Callable[...
     return {**table, "create": create, "update": update, "delete": delete}
 
 
+def _wrap_alarm(table: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    math = _adapt(MATH_ALARM)
+
+    def of(properties: Properties) -> dict[str, Callable[..., Any]]:
+        return math if properties.get("Metrics") else table
+
+    return {
+        **table,
+        "create": lambda logical_id, properties, stack: of(properties)["create"](logical_id, properties, stack),
+        "update": lambda physical_id, old, new, stack: of(new)["update"](physical_id, old, new, stack),
+        "delete": lambda physical_id, properties: of(properties)["delete"](physical_id, properties),
+    }
+
+
 def extend() -> None:
     """Adds the resource types to ministack and bounds its wait for custom resources.
 
@@ -104,11 +118,13 @@ def extend() -> None:
         handlers.setdefault(name, _adapt(kind))
     handlers["AWS::S3::Bucket"] = _wrap_bucket(handlers["AWS::S3::Bucket"])
 
+    handlers["AWS::CloudWatch::Alarm"] = _wrap_alarm(handlers["AWS::CloudWatch::Alarm"])
+
     # Our handlers call the emulator back, so they must not hold its event loop.
     blocking: Callable[[str], bool] = stacks._runs_on_worker_thread
 
     def blocks(kind: str) -> bool:
-        return kind in TYPES or kind == "AWS::S3::Bucket" or blocking(kind)
+        return kind in TYPES or kind in ("AWS::S3::Bucket", "AWS::CloudWatch::Alarm") or blocking(kind)
 
     stacks._runs_on_worker_thread = blocks
 

