@@ -119,7 +119,11 @@ STACKS = {
             released="2026-02-26",
             generation="nxdi-v1",
             modes={
-                "eagle": ModeSupport(evidence="documented", method="eagle", note="EAGLE 1; EAGLE 3 for Llama-3.1-8B only"),
+                "eagle": ModeSupport(
+                    evidence="documented",
+                    method="eagle",
+                    note="EAGLE 1; EAGLE 3 for Llama-3.1-8B only, with overrides = { is_eagle3 = true }",
+                ),
             },
             convention="nxdi-fused",
             counters_real=False,
@@ -139,7 +143,11 @@ STACKS = {
             released="2026-07",
             generation="nxdi-v1",
             modes={
-                "eagle": ModeSupport(evidence="documented", method="eagle", note="EAGLE 1 and 3; Llama-3.1-8B is the documented pair"),
+                "eagle": ModeSupport(
+                    evidence="documented",
+                    method="eagle",
+                    note="EAGLE 1, and 3 with overrides = { is_eagle3 = true }; Llama-3.1-8B is the documented pair",
+                ),
             },
             convention="nxdi-fused",
             counters_real=False,

@@ -62,6 +62,9 @@ def expected_library_configuration(experiment: Experiment, variant: Variant) -> 
         ".neuron_config.logical_nc_config": experiment.serving.logical_core_size,
         ".neuron_config.speculation_length": variant.window or 0,
         ".neuron_config.enable_fused_speculation": variant.mode is not None,
+        ".neuron_config.enable_eagle_speculation": variant.mode == "eagle",
+        ".neuron_config.sequence_parallel_enabled": experiment.serving.sequence_parallel,
+        ".neuron_config.on_device_sampling_config.do_sample": False,
     }
     if variant.draft is not None:
         expected[".fused_spec_config.draft_model_path"] = model_path(experiment, variant.draft)

@@ -28,6 +28,9 @@ LIBRARY = {
         "logical_nc_config": 2,
         "speculation_length": 7,
         "enable_fused_speculation": True,
+        "enable_eagle_speculation": False,
+        "sequence_parallel_enabled": False,
+        "on_device_sampling_config": {"do_sample": False, "top_k": 1},
     },
     "fused_spec_config": {"draft_model_path": "/store/Qwen/Qwen3-1.7B/70d244cc86ccca08cf5af4e1e306ecf908b1ad5e"},
 }

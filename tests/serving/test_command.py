@@ -119,3 +119,16 @@ def test_every_stack_names_its_sources_and_pins_its_image() -> None:
         assert stack.sdk in stack.image
         assert f":{stack.vllm}" in stack.image
         assert ":latest" not in stack.image
+
+
+def test_the_page_for_a_real_node_names_every_flag_and_object() -> None:
+    import charts
+
+    page = (ROOT / "docs" / "on-a-node.md").read_text(encoding="utf-8")
+    experiment, variant = on(A, "fused")
+    command = command_line(experiment, variant)
+    at = command.args.index("--override-neuron-config") + 1
+    told = [word for word in command.args if word.startswith("--")] + list(command.env) + list(json.loads(command.args[at]))
+    told += list(json.loads(command.args[-1]))
+    told += [item["kind"] for chart in charts.build(DEFAULT, region="us-east-2", bucket="b").values() for item in chart.to_json()]
+    assert [word for word in told if word not in page] == []

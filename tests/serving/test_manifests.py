@@ -95,9 +95,9 @@ def plain(value: Any) -> Any:
     """What a typed value holds, as Kubernetes spells it."""
     if isinstance(value, k8s.Quantity | k8s.IntOrString):
         return value.value
-    if hasattr(value, "_values"):
-        held: dict[str, Any] = vars(value)["_values"]
-        return {camel(name): plain(inner) for name, inner in held.items()}
+    fields: Any = getattr(value, "_values", None)
+    if fields is not None:
+        return {camel(name): plain(inner) for name, inner in fields.items()}
     if isinstance(value, dict):
         return {name: plain(inner) for name, inner in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
