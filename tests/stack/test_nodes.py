@@ -1,0 +1,136 @@
+import base64
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.stack.synthesis import EVERYTHING, Template, flat, template
+
+RESERVED = ('zone = "us-east-2b"', 'reservation_id = "cr-0123456789abcdef0"\nzone = "us-east-2b"')
+RESERVATION = (('"on-demand"', '"reservation"'), RESERVED)
+CAPACITY_BLOCK = (('"on-demand"', '"capacity-block"'), RESERVED)
+
+
+def accelerators(found: Template) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The node group and the data of its launch template."""
+    group = found.only("AWS::EKS::Nodegroup", AmiType="AL2023_x86_64_NEURON")
+    return group, found.resources[group["LaunchTemplate"]["Id"]["Ref"]]["Properties"]["LaunchTemplateData"]
+
+
+@pytest.mark.parametrize(
+    ("edits", "capacity_type", "market", "reservation"),
+    [
+        ((), "ON_DEMAND", None, None),
+        (RESERVATION, "ON_DEMAND", None, "cr-0123456789abcdef0"),
+        (CAPACITY_BLOCK, "CAPACITY_BLOCK", "capacity-block", "cr-0123456789abcdef0"),
+    ],
+    ids=["on-demand", "reservation", "capacity-block"],
+)
+def test_capacity_and_market_agree(
+    edits: tuple[tuple[str, str], ...], capacity_type: str, market: str | None, reservation: str | None
+) -> None:
+    group, launch = accelerators(template(*edits))
+    assert group["CapacityType"] == capacity_type
+    assert launch.get("InstanceMarketOptions") == ({"MarketType": market} if market else None)
+    target = {"CapacityReservationTarget": {"CapacityReservationId": reservation}} if reservation else None
+    assert launch.get("CapacityReservationSpecification") == target
+    # EKS refuses a launch template with any of these for a managed node group.
+    assert not {"IamInstanceProfile", "InstanceInitiatedShutdownBehavior", "HibernationOptions", "ImageId"} & launch.keys()
+    assert "SubnetId" not in json.dumps(launch)
+
+
+def test_the_instance_type_is_in_the_launch_template_alone() -> None:
+    found = template()
+    assert accelerators(found)[1]["InstanceType"] == "trn2.48xlarge"
+    assert all("InstanceTypes" not in group["Properties"] for group in found.of_type("AWS::EKS::Nodegroup").values())
+
+
+@pytest.mark.parametrize("desired", [0, 1, 3])
+def test_sizes_are_in_order(desired: int) -> None:
+    found = template(("desired_nodes = 1", f"desired_nodes = {desired}\nmax_nodes = 3"))
+    for group in found.of_type("AWS::EKS::Nodegroup").values():
+        sizes = group["Properties"]["ScalingConfig"]
+        assert 0 <= sizes["MinSize"] <= sizes["DesiredSize"] <= sizes["MaxSize"]
+        assert sizes["MaxSize"] >= 1
+    assert accelerators(found)[0]["ScalingConfig"] == {"MinSize": 0, "DesiredSize": desired, "MaxSize": 3}
+
+
+def test_an_update_does_not_wait_for_a_second_accelerator_node() -> None:
+    assert accelerators(template())[0]["UpdateConfig"] == {"MaxUnavailable": 1, "UpdateStrategy": "MINIMAL"}
+
+
+def test_only_pods_that_tolerate_it_run_on_accelerator_nodes() -> None:
+    assert accelerators(template())[0]["Taints"] == [{"Key": "aws.amazon.com/neuron", "Value": "true", "Effect": "NO_SCHEDULE"}]
+
+
+def test_all_instances_have_imdsv2_encrypted_disks_and_cost_tags() -> None:
+    for resource in template(*EVERYTHING).of_type("AWS::EC2::LaunchTemplate").values():
+        launch = resource["Properties"]["LaunchTemplateData"]
+        assert launch["MetadataOptions"] == {"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
+        (disk,) = launch["BlockDeviceMappings"]
+        assert disk["DeviceName"] == "/dev/xvda"
+        assert (disk["Ebs"]["Encrypted"], disk["Ebs"]["VolumeType"]) == (True, "gp3")
+        for tagged in launch["TagSpecifications"]:
+            tags = {tag["Key"]: tag["Value"] for tag in tagged["Tags"]}
+            assert tags["experiment"] == "qwen3-specdec"
+            assert tags["variants"] == "baseline speculative"
+            assert tags["cost-centre"] == "42"
+        assert [tagged["ResourceType"] for tagged in launch["TagSpecifications"]] == ["instance", "volume"]
+
+
+def test_the_root_volume_holds_neuron_images() -> None:
+    assert accelerators(template())[1]["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] == 500
+
+
+def test_local_disks_become_one_array() -> None:
+    user_data = accelerators(template())[1]["UserData"]["Fn::Base64"]
+    head, _, rest = user_data.partition("Content-Type: application/node.eks.aws")
+    assert head.startswith("Content-Type: multipart/mixed; boundary=")
+    document = rest.partition("---\n")[2].partition("\n--")[0]
+    assert yaml.safe_load(document) == {
+        "apiVersion": "node.eks.aws/v1alpha1",
+        "kind": "NodeConfig",
+        "spec": {"instance": {"localStorage": {"strategy": "RAID0"}}},
+    }
+    assert len(base64.b64encode(user_data.encode())) < 16 * 1024
+
+
+def test_nodes_have_no_interfaces_of_their_own_without_efa() -> None:
+    _, launch = accelerators(template())
+    assert not {"NetworkInterfaces", "Placement", "SecurityGroupIds"} & launch.keys()
+
+
+def test_efa_on_every_network_card() -> None:
+    found = template(*EVERYTHING)
+    _, launch = accelerators(found)
+    layout = [(one["NetworkCardIndex"], one["DeviceIndex"], one["InterfaceType"]) for one in launch["NetworkInterfaces"]]
+    assert layout == [(0, 0, "interface"), (0, 1, "efa-only"), *((card, 0, "efa-only") for card in range(1, 16))]
+    cluster = found.named("Cluster", "AWS::EKS::Cluster")
+    for one in launch["NetworkInterfaces"]:
+        assert flat(one["Groups"][0]) == f"<{cluster}.ClusterSecurityGroupId>"
+    assert found.resources[launch["Placement"]["GroupName"]["Ref"]]["Properties"]["Strategy"] == "cluster"
+
+
+def test_efa_in_reserved_capacity_brings_no_placement_group() -> None:
+    found = template(*CAPACITY_BLOCK, ("[capacity]", "[capacity]\nefa = true"))
+    assert "Placement" not in accelerators(found)[1]
+
+
+def test_the_group_gets_another_name_when_it_would_be_replaced() -> None:
+    names = {accelerators(template(*edits))[0]["NodegroupName"] for edits in ((), RESERVATION, CAPACITY_BLOCK)}
+    assert len(names) == 3
+    assert all(len(name) <= 63 for name in names)
+
+
+@pytest.mark.parametrize("allocation", ["dra", "device-plugin"])
+def test_devices_are_handed_out_in_one_way(allocation: str) -> None:
+    chart = template(("[serving]", f'[serving]\nallocation = "{allocation}"')).only("Custom::AWSCDK-EKS-HelmChart")
+    values = json.loads(chart["Values"])
+    dra, plugin = values["draDriver"]["enabled"], values["devicePlugin"]["enabled"]
+    assert (dra, plugin) == (allocation == "dra", allocation != "dra")
+    assert values["scheduler"]["enabled"] is plugin
+    assert values["npd"]["enabled"] is False
+    # Without these two the CDK's handler fails in the middle of a deployment.
+    assert chart["Release"] == "neuron"
+    assert chart["Version"].count(".") == 2

@@ -1,0 +1,54 @@
+"""The whole template, one snapshot per region. ``pytest tests/stack --snapshot-update`` renews them after a wanted change."""
+
+import copy
+import json
+import re
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.json import JSONSnapshotExtension
+
+from tests.stack.synthesis import REGION, ROOT, SECOND_REGION, TWO_REGIONS, Template, template, templates
+
+_ASSET = re.compile(r"\b[0-9a-f]{64}\b")
+_PRUNE_LABEL = re.compile(r"prune-[0-9a-f]{42}")
+_NAME_HASH = re.compile(r"-[0-9a-f]{8,12}\b")
+_CONTENT_HASH = re.compile(r"-[0-9a-f]{8,12}$")
+
+
+def masked(template: Template) -> Any:
+    """The template without hashes of the CDK's assets, which change with each of its releases.
+
+    Of Kubernetes manifests, kind and name stay: their content belongs to the charts, which have their own tests.
+    """
+    body = copy.deepcopy(template.body)
+    for name, objects in template.manifests.items():
+        body["Resources"][name]["Properties"]["Manifest"] = [
+            f"{one['kind']} {_CONTENT_HASH.sub('-<hash>', one['metadata']['name'])}" for one in objects
+        ]
+    return json.loads(_ASSET.sub("<asset>", json.dumps(body)))
+
+
+@pytest.mark.parametrize("region", [REGION, SECOND_REGION])
+def test_template(region: str, snapshot: SnapshotAssertion) -> None:
+    assert masked(templates(*TWO_REGIONS)[region]) == snapshot(extension_class=JSONSnapshotExtension)
+
+
+def test_the_same_experiment_elsewhere_differs_in_nothing_but_the_region() -> None:
+    there = template(("us-east-2", SECOND_REGION))
+    both = [json.dumps(one.body).replace(region, "<region>") for one, region in ((template(), REGION), (there, SECOND_REGION))]
+    # The CDK's label for pruning, and names that follow from content, are hashes over the region too.
+    first, second = (_NAME_HASH.sub("-<hash>", _PRUNE_LABEL.sub("prune-<hash>", one)) for one in both)
+    assert first == second
+
+
+def test_no_region_is_written_in_the_code() -> None:
+    sources = [path for folder in ("stacks", "constructs", "charts") for path in (ROOT / folder).rglob("*.py")]
+    assert sources
+    found = [path.name for path in (*sources, ROOT / "app.py") if re.search(r"\b(us|ap|eu|sa|ca|me|af|il)-[a-z]+-\d\b", path.read_text())]
+    assert not found
+
+
+def test_the_test_command_never_renews_a_snapshot() -> None:
+    assert "snapshot-update" not in (ROOT / ".ci" / "run").read_text() + (ROOT / "pyproject.toml").read_text()
