@@ -18,15 +18,22 @@ if TYPE_CHECKING:
 _CDK_JSON = Path(__file__).parent.parent / "cdk.json"
 
 
-def new_app(*, outdir: str | None = None, context: Mapping[str, Any] | None = None) -> cdk.App:
+def new_app(*, outdir: str | None = None, context: Mapping[str, Any] | None = None, validate: bool = True) -> cdk.App:
     """An app with the feature flags of ``cdk.json``, which only the CDK command would read by itself.
 
     Args:
         outdir: folder of the cloud assembly; a temporary one by default.
         context: values that win over those of ``cdk.json``.
+        validate: whether the CDK checks the templates, which takes longer than making them.
     """
     flags: dict[str, Any] = json.loads(_CDK_JSON.read_text(encoding="utf-8"))["context"]
-    return cdk.App(outdir=outdir, analytics_reporting=False, context={**flags, **(context or {})})
+    return cdk.App(
+        outdir=outdir,
+        analytics_reporting=False,
+        context={**flags, **(context or {})},
+        # None leaves the choice to the command line, which False would overrule.
+        builtin_cloud_formation_validation=None if validate else False,
+    )
 
 
 def add_stacks(app: cdk.App, experiment: Experiment) -> list[ExperimentStack]:

@@ -19,7 +19,7 @@ from trainium_constructs.cluster import Cluster
 from trainium_constructs.dashboards import Dashboards
 from trainium_constructs.efa import Efa
 from trainium_constructs.guards import Budget, ScaleDown
-from trainium_constructs.log_groups import own_log_groups, retention_days
+from trainium_constructs.log_groups import own_function_logs, retention_days
 from trainium_constructs.model_store import ModelStore
 from trainium_constructs.network import Network
 from trainium_constructs.neuron_devices import NeuronDevices
@@ -41,15 +41,16 @@ class ExperimentStack(cdk.Stack):
     def __init__(self, scope: Construct, construct_id: str, *, experiment: Experiment, region: str) -> None:
         self._zones = experiment.zones(region)
         name = experiment.stack_name(region)
+        tags = experiment.resource_tags()
         super().__init__(
             scope,
             construct_id,
             stack_name=name,
             description=f"Speculative decoding experiment {experiment.name} in {region}",
             env=cdk.Environment(region=region),
+            tags=tags,
         )
         place, capacity, guards = experiment.placement[region], experiment.capacity, experiment.guards
-        tags = experiment.resource_tags()
         retention = retention_days(experiment.cluster.log_retention_days)
 
         network = Network(self, "Network", cidr=experiment.cluster.vpc_cidr, log_retention=retention)
@@ -206,7 +207,7 @@ class ExperimentStack(cdk.Stack):
 
         for key, value in tags.items():
             cdk.Tags.of(self).add(key, value)
-        own_log_groups(self, days=experiment.cluster.log_retention_days)
+        own_function_logs(self, days=experiment.cluster.log_retention_days)
 
     @property
     def availability_zones(self) -> list[str]:

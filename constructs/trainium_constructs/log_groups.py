@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import aws_cdk as cdk
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -27,22 +25,14 @@ def retention_days(days: int) -> logs.RetentionDays:
     return _RETENTION[days]
 
 
-def own_log_groups(scope: Construct, *, days: int) -> None:
-    """Ends every log group below ``scope`` with the stack, those of the CDK's own functions too.
+def own_function_logs(scope: Construct, *, days: int) -> None:
+    """Gives every function below ``scope`` a log group that is made before it and ends after it.
 
-    The CDK would keep the groups of its functions for two years, beyond the stack. For the functions of its small custom resources it makes
-    none, so that Lambda would make one by itself, to be kept for ever.
+    The functions are the CDK's own. By itself Lambda makes a group with the first line, without retention and outside the stack.
+    The group the CDK would make depends on its function, so it can go while the function still has deletions to log, and come back unowned.
     """
     for construct in scope.node.find_all():
-        if isinstance(construct, logs.CfnLogGroup):
-            construct.retention_in_days = days
-            construct.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
-        elif isinstance(construct, cdk.CustomResourceProviderBase):
-            _log_group_of_provider(construct, days=days)
-
-
-def _log_group_of_provider(provider: cdk.CustomResourceProviderBase, *, days: int) -> None:
-    function = cast("cdk.CfnResource", provider.node.find_child("Handler"))
-    group = logs.CfnLogGroup(provider, "Logs", retention_in_days=days)
-    group.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
-    function.add_property_override("LoggingConfig", {"LogGroup": group.ref})
+        if isinstance(construct, cdk.CfnResource) and construct.cfn_resource_type == "AWS::Lambda::Function":
+            group = logs.CfnLogGroup(construct, "Logs", retention_in_days=days)
+            group.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+            construct.add_property_override("LoggingConfig", {"LogGroup": group.ref})
