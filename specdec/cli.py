@@ -16,6 +16,7 @@ COMMANDS = {
     "stacks": "Show how mature each serving stack is and what it can do.",
     "bench": "Measure OpenAI-compatible endpoints against each other.",
     "golden": "Serve an endpoint of known timing, to check load generators with.",
+    "report": "Judge a stored run, or compare two.",
     "nodes": "Set the number of accelerator nodes, and follow what happens on them.",
     "wait": "Wait until a new run has ended, or something has failed.",
     "runs": "List the runs in the bucket.",

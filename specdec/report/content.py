@@ -40,11 +40,11 @@ class Column:
 
     Attributes:
         title: of the column.
-        kind: ``word`` for a few words, ``figure`` for numbers, ``prose`` for sentences, which may wrap.
+        kind: ``word`` for one or two words, ``figure`` for numbers; what may wrap: ``short`` for a few words, ``prose`` for sentences.
     """
 
     title: str
-    kind: Literal["word", "figure", "prose"] = "word"
+    kind: Literal["word", "figure", "short", "prose"] = "word"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ def cell(*parts: Part | None, tone: Tone = "plain", code: bool = False) -> Cell:
 
 
 def columns(*titles: str) -> tuple[Column, ...]:
-    """Column heads; one that starts with ``>`` is for figures, with ``~`` for prose."""
-    kinds: dict[str, Literal["figure", "prose"]] = {">": "figure", "~": "prose"}
+    """Column heads; one that starts with ``>`` is for figures, with ``~`` for prose, with ``:`` for a few words."""
+    kinds: dict[str, Literal["figure", "short", "prose"]] = {">": "figure", ":": "short", "~": "prose"}
     return tuple(Column(title[1:], kinds[title[0]]) if title[0] in kinds else Column(title) for title in titles)
 
 

@@ -8,10 +8,11 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from specdec.analysis.verdict import Verdict, judge
 from specdec.errors import EnvironmentFault
-from specdec.report import html, markdown
+from specdec.report import compare, html, markdown
 from specdec.report.build import build
 from specdec.report.content import Content
 from specdec.report.numbers import Trace
@@ -36,6 +37,21 @@ class Written:
     verdict: Verdict
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenChange:
+    """What a comparison left.
+
+    Attributes:
+        html, markdown, numbers: three files named after both runs.
+        change: what they show.
+    """
+
+    html: Path
+    markdown: Path
+    numbers: Path
+    change: compare.Change
+
+
 def write(folder: Path) -> Written:
     """Judges the run in ``folder`` and writes its report beside the records.
 
@@ -56,18 +72,55 @@ def write(folder: Path) -> Written:
     return written
 
 
+def write_change(first: Path, second: Path, folder: Path) -> WrittenChange:
+    """Compares the runs in two folders and writes the comparison into ``folder``, named after both.
+
+    Raises:
+        BadInputError: a folder holds no finished, unspoiled run, or the two have nothing to compare.
+        EnvironmentFault: the files cannot be written.
+    """
+    runs = read_run(first), read_run(second)
+    change = compare.compare(*runs)
+    verdicts = judge(runs[0].manifest, runs[0].records), judge(runs[1].manifest, runs[1].records)
+    content, traces = compare.build(change, verdicts)
+    digests = " and ".join(run.manifest.records_sha256 for run in runs)
+    names = "--".join(run.manifest.run for run in runs)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    written = WrittenChange(folder / f"{names}.html", folder / f"{names}.md", folder / f"{names}.json", change)
+    replace(written.html, html.render(content, digests))
+    replace(written.markdown, markdown.render(content, digests))
+    replace(
+        written.numbers,
+        _json(
+            {
+                "schema": SCHEMA,
+                "sentence": content.sentence,
+                "runs": [
+                    {"run": run.manifest.run, "records_sha256": run.manifest.records_sha256, "numbers": _numbers(trace)}
+                    for run, trace in zip(runs, traces, strict=True)
+                ],
+            }
+        ),
+    )
+    return written
+
+
 def numbers(run: Run, content: Content, trace: Trace) -> str:
     """``report.json``: the answer, and every number with its formula and its lines of ``records.jsonl``."""
-    document = {
-        "schema": SCHEMA,
-        "run": run.manifest.run,
-        "status": run.manifest.status,
-        "configuration_hash": run.manifest.configuration_hash,
-        "records_sha256": run.manifest.records_sha256,
-        "sentence": content.sentence,
-        "numbers": [number.plain() for number in trace.numbers.values()],
-    }
-    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+    return _json(
+        {
+            "schema": SCHEMA,
+            "run": run.manifest.run,
+            "status": run.manifest.status,
+            "configuration_hash": run.manifest.configuration_hash,
+            "records_sha256": run.manifest.records_sha256,
+            "sentence": content.sentence,
+            "numbers": _numbers(trace),
+        }
+    )
 
 
 def replace(path: Path, text: str) -> None:
@@ -89,6 +142,17 @@ def replace(path: Path, text: str) -> None:
                 temporary.unlink()
             raise
     except OSError as error:
-        raise EnvironmentFault(
-            f"{path} cannot be written: {error.strerror}", remedy="Free some space or allow writing there, then run `specdec report` again"
-        ) from None
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> EnvironmentFault:
+    remedy = "Free some space or allow writing there, then run `specdec report` again"
+    return EnvironmentFault(f"{path} cannot be written: {error.strerror}", remedy=remedy)
+
+
+def _numbers(trace: Trace) -> list[dict[str, Any]]:
+    return [number.plain() for number in trace.numbers.values()]
+
+
+def _json(document: dict[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"

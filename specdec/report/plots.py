@@ -92,7 +92,15 @@ def dots_by_case(name: str, title: str, unit: str, rows: Sequence[Row], variants
     return draw(name, title, alt, height=_height(len(rows)), paint=paint)
 
 
-def speed_ups(name: str, title: str, intervals: Sequence[Interval], variants: Sequence[str], labels: Sequence[str]) -> Picture:
+def speed_ups(
+    name: str,
+    title: str,
+    intervals: Sequence[Interval],
+    variants: Sequence[str],
+    labels: Sequence[str],
+    *,
+    unit: str = "times as fast as the baseline",
+) -> Picture:
     """One row per test case: the paired speed-up with its interval, against the line of no difference."""
     several = len({interval.variant for interval in intervals}) > 1
 
@@ -112,7 +120,7 @@ def speed_ups(name: str, title: str, intervals: Sequence[Interval], variants: Se
         _rows(axes, labels)
         reach = [bound for interval in intervals for bound in interval.ends or (interval.value,)]
         axes.set_xlim(min(0.9, *reach) * 0.95, max(1.1, *reach) * 1.05)
-        axes.set_xlabel("times as fast as the baseline")
+        axes.set_xlabel(unit)
 
     alt = f"{title}. " + " ".join(
         f"{interval.label}{f', {variants[interval.variant]}' if several else ''}: {interval.value:.2f}, "

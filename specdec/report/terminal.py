@@ -6,7 +6,8 @@ import io
 import sys
 from typing import TYPE_CHECKING
 
-from specdec.analysis.verdict import Comparison, Measurement, Verdict
+from specdec.analysis.verdict import Measurement, PairedRatio, Verdict
+from specdec.report.compare import WORDS, Change
 from specdec.report.numbers import decimals, milliseconds, times
 
 if TYPE_CHECKING:
@@ -23,20 +24,41 @@ def show(verdict: Verdict) -> None:
     sys.stdout.flush()
 
 
+def show_change(change: Change) -> None:
+    """Prints what changed between two runs to stdout."""
+    sys.stdout.write(render_change(change, colour=sys.stdout.isatty()))
+    sys.stdout.flush()
+
+
 def render(verdict: Verdict, *, colour: bool = False, width: int = WIDTH) -> str:
     """The verdict as text, at most ``width`` columns wide; with ``colour``, as a terminal takes it."""
-    from rich.console import Console
-
-    target = io.StringIO()
-    console = Console(file=target, force_terminal=colour, no_color=not colour, width=width, highlight=False, emoji=False, markup=False)
+    target, console = _console(colour, width)
     complete = verdict.status == "complete"
     console.print(verdict.sentence if complete else f"This run is {verdict.status}: it has numbers, but no verdict.", style="bold")
     console.print()
     _print(console, _comparisons(verdict, colour) if complete and verdict.comparisons else _measurements(verdict, colour))
     for line in _notes(verdict):
         console.print(f"- {line}", style="dim" if colour else None)
-    text = target.getvalue()
-    return text if colour else "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+    return _text(target, colour)
+
+
+def render_change(change: Change, *, colour: bool = False, width: int = WIDTH) -> str:
+    """What changed between two runs as text, at most ``width`` columns wide."""
+    from rich.text import Text
+
+    target, console = _console(colour, width)
+    console.print(change.sentence, style="bold")
+    console.print()
+    table = _table(colour)
+    table.add_column("test case", overflow="fold")
+    table.add_column("variant", overflow="fold")
+    table.add_column("change (interval)", justify="right")
+    table.add_column("second run")
+    for row in change.rows:
+        style = _STYLES[row.decision]
+        table.add_row(row.test_case, row.variant, Text(_ratio(row.ratio), style=style), Text(WORDS[row.decision], style=style))
+    _print(console, table)
+    return _text(target, colour)
 
 
 def _comparisons(verdict: Verdict, colour: bool) -> Table:
@@ -59,7 +81,7 @@ def _comparisons(verdict: Verdict, colour: bool) -> Table:
             *([f"{c.variant} : {c.against}"] if several else []),
             _tpot(base),
             _tpot(own),
-            Text(_ratio(c), style=style),
+            Text(_ratio(c.tpot), style=style),
             decimals(own.acceptance.tokens_per_step) if own and own.acceptance else "n/a",
             parity,
             f"{_ttft(base)}/{_ttft(own)}",
@@ -103,12 +125,25 @@ def _print(console: Console, table: Table) -> None:
         console.print()
 
 
-def _ratio(c: Comparison) -> str:
-    if c.tpot is None:
+def _console(colour: bool, width: int) -> tuple[io.StringIO, Console]:
+    from rich.console import Console
+
+    target = io.StringIO()
+    console = Console(file=target, force_terminal=colour, no_color=not colour, width=width, highlight=False, emoji=False, markup=False)
+    return target, console
+
+
+def _text(target: io.StringIO, colour: bool) -> str:
+    text = target.getvalue()
+    return text if colour else "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def _ratio(ratio: PairedRatio | None) -> str:
+    if ratio is None:
         return "n/a"
-    if c.tpot.interval is None:
-        return f"{times(c.tpot.value)} (n/a)"
-    return f"{times(c.tpot.value)} ({decimals(c.tpot.interval.low)}-{decimals(c.tpot.interval.high)})"
+    if ratio.interval is None:
+        return f"{times(ratio.value)} (n/a)"
+    return f"{times(ratio.value)} ({decimals(ratio.interval.low)}-{decimals(ratio.interval.high)})"
 
 
 def _tpot(m: Measurement | None) -> str:

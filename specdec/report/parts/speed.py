@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from specdec.analysis.verdict import Comparison
-from specdec.benchmark.records import RequestRecord
-from specdec.metrics.tpot import tpot
 from specdec.report import plots
 from specdec.report.content import Cell, Section, Table, cell, columns
 from specdec.report.numbers import decimals, times
-from specdec.report.parts.view import TONES, View
+from specdec.report.parts.view import METRICS, TONES, View
 from specdec.report.svg import Picture
 
 
@@ -88,13 +86,13 @@ def _cases(view: View) -> Table:
     heads = columns(
         "Test case",
         *(["Compared"] if view.several else []),
-        "Verdict",
+        ":Verdict",
         ">Speed-up",
         ">Interval",
         f">TPOT, {names[0]}",
         f">TPOT, {names[1]}",
         ">Tokens per step",
-        "Same text",
+        ":Same text",
         f">TTFT, {names[0]}",
         f">TTFT, {names[1]}",
     )
@@ -186,17 +184,9 @@ def _dots(view: View, metric: str, title: str, unit: str, scale: float) -> Pictu
             if spread is None:
                 continue
             records = [view.run.records[line - 1] for line in view.trace.measured(case, variant)]
-            values = [_value(metric, record) for record in records]
+            values = [METRICS[metric].of(record) for record in records]
             known = tuple(scale * value for value in values if value is not None)
             dots.append(plots.Dots(view.place(variant), known, scale * spread.median))
         if dots:
             rows.append(plots.Row(case, tuple(dots)))
     return plots.dots_by_case(metric, title, unit, rows, view.variants)
-
-
-def _value(metric: str, record: RequestRecord) -> float | None:
-    if metric == "tpot":
-        return tpot(record)
-    if metric == "ttft":
-        return record.chunk_times[0] if record.chunk_times else None
-    return record.closed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specdec.analysis.verdict import Comparison, Interval, Measurement, PairedRatio, Spread, Verdict
+from specdec.metrics import E2E, STEP_GAP, TPOT, TTFT
 from specdec.report.content import Cell, Tone, cell
 from specdec.report.numbers import Number, Trace, decimals, duration, milliseconds, times
 from specdec.report.source import Run
@@ -12,13 +13,8 @@ from specdec.report.source import Run
 TONES: dict[str, Tone] = {"helps": "good", "hurts": "bad", "no difference": "quiet", "undecided": "quiet"}
 """How a decision is coloured; the word stands beside it always."""
 
-FORMULAS = {
-    "tpot": "(t_m - t_1) / (C_m - C_1)",
-    "ttft": "t_1",
-    "e2e": "end of stream",
-    "step_gap": "time between two steps",
-}
-"""What one request contributes, in the symbols of docs/metrics.md."""
+METRICS = {"tpot": TPOT, "ttft": TTFT, "e2e": E2E, "step_gap": STEP_GAP}
+"""What one request contributes, by the name of its field in a measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +54,7 @@ class View:
         if m is None or spread is None:
             return None
         shown = duration(spread.median) if metric == "e2e" else milliseconds(spread.median)
-        how = f"median over {spread.requests} requests of {FORMULAS[metric]}"
+        how = f"median over {spread.requests} requests of {METRICS[metric].formula}"
         return self.trace.number(
             f"{metric}/{m.variant}/{m.test_case}", spread.median, "s", shown, how, self.trace.measured(m.test_case, m.variant)
         )
@@ -75,7 +71,7 @@ class View:
         if m is None or spread is None:
             return None
         value = spread.p10 if end == "p10" else spread.p90
-        how = f"{end} over {spread.requests} requests of {FORMULAS[metric]}"
+        how = f"{end} over {spread.requests} requests of {METRICS[metric].formula}"
         lines = self.trace.measured(m.test_case, m.variant)
         return self.trace.number(f"{metric}/{m.variant}/{m.test_case}/{end}", value, "s", duration(value), how, lines)
 
@@ -88,7 +84,9 @@ class View:
         """A ratio over the pairs of one test case."""
         if paired is None:
             return None
-        how = f"geometric mean over {paired.prompts} prompts of {against} / {variant}, {metric.upper()}, paired by prompt and repeat"
+        how = (
+            f"geometric mean over {paired.prompts} prompts of {against} / {variant}, {METRICS[metric].symbol}, paired by prompt and repeat"
+        )
         lines = self.trace.measured(test_case, variant, against)
         return self.trace.number(f"ratio/{metric}/{variant}/{against}/{test_case}", paired.value, "ratio", times(paired.value), how, lines)
 

@@ -1,0 +1,100 @@
+"""Finds the run that a command line names: a folder, a run id, an s3:// address, or the latest of a bucket or of ``runs``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from specdec.errors import BadInputError, Mistake
+from specdec.report.source import latest
+
+SCHEME = "s3://"
+
+
+def find(name: str | None, *, runs: Path, stack: str | None = None, region: str | None = None) -> Path:
+    """The folder of a run, fetched first where it lies in a bucket.
+
+    Args:
+        name: folder, run id, ``s3://bucket/runs/<run id>``, or ``s3://bucket`` for its latest run; None for the latest.
+        runs: folder of local runs; fetched ones go there too.
+        stack: deployed stack whose bucket holds the run.
+        region: of the stack; else the one its name ends with, else the session's.
+
+    Raises:
+        BadInputError: no such run or stack, or a name that is none of the above.
+        NoAccessError: AWS does not let this caller read it.
+        EnvironmentFault: AWS cannot be reached, or the run cannot be stored here.
+    """
+    if name is not None and name.startswith(SCHEME):
+        bucket, _, key = name.removeprefix(SCHEME).partition("/")
+        run = key.strip("/").removeprefix("runs").strip("/")
+        if not bucket or "/" in run:
+            raise _wrong("run", name, "is not the address of a run", "Use s3://<bucket>/runs/<run id>, or s3://<bucket> for the latest")
+        return _fetch(bucket, run or None, runs, _session(), region)
+    if stack is not None:
+        session = _session()
+        region = region or _region_of(stack, session)
+        return _fetch(bucket_of(stack, session, region), name, runs, session, region)
+    if name is None:
+        return latest(runs)
+    for folder in (Path(name), runs / name):
+        if folder.is_dir():
+            return folder
+    raise _wrong("run", name, f"is neither a folder nor a run below {runs}", "Name a run folder, a run id, or s3://<bucket>/runs/<run id>")
+
+
+def bucket_of(stack: str, session: Any, region: str | None) -> str:
+    """The bucket of a deployed stack: its output ``BucketName``, or the only bucket it made.
+
+    Raises:
+        BadInputError: there is no such stack, or it has no bucket.
+    """
+    from botocore.exceptions import ClientError
+
+    from specdec import aws
+    from specdec.preflight.store import BUCKET_OUTPUT
+
+    client = session.client("cloudformation", region_name=region, config=aws.config())
+    where = f"region {region}" if region else "the default region"
+    try:
+        with aws.calls():
+            outputs = client.describe_stacks(StackName=stack)["Stacks"][0].get("Outputs", [])
+            named = [output.get("OutputValue", "") for output in outputs if output.get("OutputKey") == BUCKET_OUTPUT]
+            if named:
+                return named[0]
+            resources = aws.pages(client, "list_stack_resources", "StackResourceSummaries", StackName=stack)
+    except ClientError:
+        raise _wrong("--stack", stack, f"is not deployed in {where}", "Name a deployed stack: <experiment>-<region>") from None
+    made = [item["PhysicalResourceId"] for item in resources if item["ResourceType"] == "AWS::S3::Bucket"]
+    if len(made) != 1:
+        raise _wrong("--stack", stack, f"has {len(made)} buckets", "Name the run by its address: s3://<bucket>/runs/<run id>")
+    return str(made[0])
+
+
+def _fetch(bucket: str, run: str | None, runs: Path, session: Any, region: str | None) -> Path:
+    from specdec import aws, console
+    from specdec.publish import store
+
+    s3 = session.client("s3", region_name=region, config=aws.config())
+    if run is None:
+        known = store.runs(s3, bucket)
+        if not known:
+            raise _wrong("run", f"{SCHEME}{bucket}", "holds no finished run", "Start one with `specdec run`, and wait for its end")
+        run = known[-1]
+    with console.progress(f"fetching {SCHEME}{bucket}/{store.PREFIX}{run}"):
+        runs.mkdir(parents=True, exist_ok=True)
+        return store.download(run, s3, bucket, runs)
+
+
+def _session() -> Any:
+    from specdec import aws
+
+    return aws.session()
+
+
+def _region_of(stack: str, session: Any) -> str | None:
+    return next((region for region in session.get_available_regions("cloudformation") if stack.endswith(f"-{region}")), None)
+
+
+def _wrong(field: str, value: str, problem: str, remedy: str) -> BadInputError:
+    return BadInputError("command line", [Mistake(field, value, problem, remedy)])

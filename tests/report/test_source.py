@@ -1,0 +1,115 @@
+"""A report is written only about a run that ended and was not changed since."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from specdec.errors import EXIT_BAD_INPUT, BadInputError
+from specdec.report.source import latest, read_run
+from tests.report.sample import CASES, RUN, records, write_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / RUN, records(cases=CASES[:1], tokens=20, repeats=1))
+
+
+def _refusal(folder: Path) -> str:
+    with pytest.raises(BadInputError) as caught:
+        read_run(folder)
+    assert caught.value.exit_code == EXIT_BAD_INPUT
+    assert all(mistake.remedy for mistake in caught.value.mistakes)
+    return str(caught.value)
+
+
+def test_line_numbers_are_those_of_the_file(run: Path) -> None:
+    lines = (run / "records.jsonl").read_text(encoding="utf-8").splitlines()
+    read = read_run(run)
+    assert len(read.records) == len(lines)
+    assert read.records[4].to_json() == lines[4]
+
+
+def test_missing_folder(tmp_path: Path) -> None:
+    assert "is not a folder" in _refusal(tmp_path / "absent")
+
+
+def test_empty_folder(tmp_path: Path) -> None:
+    assert "neither records.jsonl nor manifest.json" in _refusal(tmp_path)
+
+
+def test_run_that_did_not_end(run: Path) -> None:
+    (run / "manifest.json").unlink()
+    assert "did not end" in _refusal(run)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"schema": 1}'])
+def test_manifest_that_is_none(run: Path, text: str) -> None:
+    (run / "manifest.json").write_text(text, encoding="utf-8")
+    assert "is not a run manifest" in _refusal(run)
+
+
+def test_manifest_of_another_schema(run: Path) -> None:
+    raw = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    (run / "manifest.json").write_text(json.dumps(raw | {"schema": 9}), encoding="utf-8")
+    message = _refusal(run)
+    assert "has schema 9" in message
+    assert "use the version of specdec that wrote the run" in message
+
+
+def test_records_missing(run: Path) -> None:
+    (run / "records.jsonl").unlink()
+    assert "records.jsonl" in _refusal(run)
+
+
+def test_broken_line_is_named(run: Path) -> None:
+    lines = (run / "records.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    lines[2] = lines[2][:30] + "\n"
+    (run / "records.jsonl").write_text("".join(lines), encoding="utf-8")
+    assert "is broken: 3:" in _refusal(run)
+
+
+def test_records_of_another_schema(run: Path) -> None:
+    text = (run / "records.jsonl").read_text(encoding="utf-8").replace('"schema":1', '"schema":2')
+    (run / "records.jsonl").write_text(text, encoding="utf-8")
+    message = _refusal(run)
+    assert "1: not a record of schema 1" in message
+    assert "use the version of specdec that wrote the run" in message
+
+
+def _cut_short(text: str) -> str:
+    return text[:-5]
+
+
+def _edited(text: str) -> str:
+    return text.replace("0.2", "0.1", 1)
+
+
+@pytest.mark.parametrize("change", [_cut_short, _edited])
+def test_records_that_were_changed(run: Path, change: Callable[[str], str]) -> None:
+    path = run / "records.jsonl"
+    path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+    assert "records_sha256 differs" in _refusal(run)
+
+
+def test_latest_is_the_newest_finished_run(tmp_path: Path) -> None:
+    few = records(cases=CASES[:1], tokens=5, repeats=1)
+    for name in ("20261101T000000Z-aaaaaa", "20261129T000000Z-bbbbbb", "20261201T000000Z-cccccc"):
+        write_run(tmp_path / name, few)
+    (tmp_path / "20261201T000000Z-cccccc" / "manifest.json").unlink()
+    assert latest(tmp_path).name == "20261129T000000Z-bbbbbb"
+
+
+def test_latest_of_unfinished_runs_names_them(tmp_path: Path) -> None:
+    write_run(tmp_path / RUN, records(cases=CASES[:1], tokens=5, repeats=1))
+    (tmp_path / RUN / "manifest.json").unlink()
+    with pytest.raises(BadInputError, match=f"no finished run; without a manifest: {RUN}"):
+        latest(tmp_path)
+
+
+def test_latest_of_nothing(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="holds no run"):
+        latest(tmp_path / "runs")
