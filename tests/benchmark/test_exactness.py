@@ -1,10 +1,11 @@
 """The client and the metrics against the golden server's own account, which shares no code with them."""
 
 from dataclasses import replace
-from statistics import mean
+from statistics import mean, median
 
 import pytest
 
+from specdec.benchmark.plan import Plan
 from specdec.benchmark.records import RequestRecord
 from specdec.golden.server import GoldenServer
 from specdec.golden.settings import Chunking, Settings, Usage
@@ -15,7 +16,7 @@ from specdec.metrics.ttft import ttft
 
 from .conftest import MakePlan, Measure, Start
 
-SPECULATIVE = Settings(ttft=0.05, step=0.02, per_step=Uniform(4, 8))
+SPECULATIVE = Settings(ttft=0.05, step=0.04, per_step=Uniform(4, 8))
 
 
 def pairs(server: GoldenServer, records: list[RequestRecord]) -> list[tuple[Truth, RequestRecord]]:
@@ -23,8 +24,33 @@ def pairs(server: GoldenServer, records: list[RequestRecord]) -> list[tuple[Trut
     return list(zip(server.truths, sorted(records, key=lambda record: record.sent), strict=True))
 
 
-def close(value: float | None, truth: float | None, share: float) -> bool:
-    return value is not None and truth is not None and abs(value - truth) <= share * truth
+def errors(server: GoldenServer, records: list[RequestRecord]) -> tuple[float, float, float]:
+    """Medians over requests: seconds of TTFT, share of TPOT, share of tokens per step by which the client is off."""
+    both = pairs(server, records)
+    return (
+        median(abs((ttft(record) or 9) - (truth.ttft or 0)) for truth, record in both),
+        median(abs((tpot(record) or 9) / (truth.tpot or 1) - 1) for truth, record in both),
+        median(abs((tokens_per_step(record) or 9) / (truth.tokens_per_step or 1) - 1) for truth, record in both),
+    )
+
+
+def exact(
+    server: GoldenServer, plan: Plan, measure: Measure, limits: tuple[float, float, float] = (0.005, 0.02, 0.001)
+) -> list[RequestRecord]:
+    """Measures until the client agrees with the truth, five times at most; returns the last records.
+
+    The tests share their machine with whatever else runs on it, and a core that is taken away shifts any clock. A client that
+    miscounts is off every time.
+    """
+    found: list[tuple[float, float, float]] = []
+    for attempt in range(5):
+        server.truths.clear()
+        _, records = measure(replace(plan, run=f"20261129T12000{attempt}Z-abcdef"))
+        assert [record.outcome for record in records] == ["ok"] * len(records)
+        found.append(errors(server, records))
+        if all(error < limit for error, limit in zip(found[-1], limits, strict=True)):
+            return records
+    raise AssertionError(f"TTFT s, TPOT, tokens per step off by {found}")
 
 
 @pytest.mark.parametrize("chunking", ["step", "token", "split", "packed"])
@@ -32,34 +58,24 @@ def close(value: float | None, truth: float | None, share: float) -> bool:
 def test_every_layout_gives_the_truth(chunking: Chunking, usage: Usage, start: Start, make_plan: MakePlan, measure: Measure) -> None:
     engine = "llamacpp" if usage == "timings" else "vllm"
     server, url = start(replace(SPECULATIVE, chunking=chunking, usage=usage, engine=engine))
-    _, records = measure(make_plan({"baseline": url}, output_tokens=61, concurrency=2))
+    records = exact(server, make_plan({"baseline": url}, output_tokens=41, count=6, concurrency=3), measure)
     expected = {"continuous": "continuous-usage", "timings": "server-timings", "final": "final-usage", "none": "requested-length"}
-    for truth, record in pairs(server, records):
-        assert (record.outcome, record.output_tokens, record.token_source) == ("ok", 61, expected[usage])
-        # 3 ms at either end for a machine that is doing other things.
-        assert abs((ttft(record) or 0) - (truth.ttft or 0)) < 0.02
-        assert close(tpot(record), truth.tpot, 0.1)
-        assert close(tokens_per_step(record), truth.tokens_per_step, 0.001)
+    assert {(record.output_tokens, record.token_source) for record in records} == {(41, expected[usage])}
 
 
 def test_merged_steps_keep_time_per_token(start: Start, make_plan: MakePlan, measure: Measure) -> None:
     server, url = start(replace(SPECULATIVE, per_step=Uniform(1, 1), chunking="merged", merge=2))
-    _, records = measure(make_plan({"baseline": url}, output_tokens=61))
-    for truth, record in pairs(server, records):
-        assert close(tpot(record), truth.tpot, 0.05)
-        # What the client cannot see it must not hide: a plain server that merges shows more than one token per step.
-        assert tokens_per_step(record) == pytest.approx(2.0)
+    records = exact(server, make_plan({"baseline": url}, output_tokens=21), measure, (0.005, 0.02, 99))
+    # What the client cannot see it must not hide: a plain server that merges shows more than one token per step.
+    assert median(tokens_per_step(record) or 0 for record in records) == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
 def test_reasoning_counts(share: float, field: str, start: Start, make_plan: MakePlan, measure: Measure) -> None:
     server, url = start(replace(SPECULATIVE, reasoning=share, reasoning_field=field))  # pyright: ignore[reportArgumentType]
-    _, records = measure(make_plan({"baseline": url}, output_tokens=61, count=2))
-    for truth, record in pairs(server, records):
-        assert abs((ttft(record) or 0) - (truth.ttft or 0)) < 0.02
-        assert close(tpot(record), truth.tpot, 0.1)
-        assert len(record.text.split()) == 61
+    records = exact(server, make_plan({"baseline": url}, output_tokens=41, count=3), measure)
+    assert {len(record.text.split()) for record in records} == {41}
 
 
 @pytest.mark.parametrize(
@@ -67,19 +83,13 @@ def test_reasoning_counts(share: float, field: str, start: Start, make_plan: Mak
 )
 def test_wire_forms(settings: dict[str, object], start: Start, make_plan: MakePlan, measure: Measure) -> None:
     server, url = start(replace(SPECULATIVE, **settings))  # pyright: ignore[reportArgumentType]
-    _, records = measure(make_plan({"baseline": url}, output_tokens=61, count=2))
-    for truth, record in pairs(server, records):
-        assert record.outcome == "ok"
-        assert close(tpot(record), truth.tpot, 0.1)
-        assert tokens_per_step(record) == pytest.approx(truth.tokens_per_step)
+    exact(server, make_plan({"baseline": url}, output_tokens=41, count=3), measure)
 
 
 def test_completions_route(start: Start, make_plan: MakePlan, measure: Measure) -> None:
     server, url = start(SPECULATIVE)
-    _, records = measure(make_plan({"baseline": url}, output_tokens=61, count=2, api="completions"))
-    for truth, record in pairs(server, records):
-        assert (record.outcome, record.output_tokens, record.thinking) == ("ok", 61, None)
-        assert close(tpot(record), truth.tpot, 0.1)
+    records = exact(server, make_plan({"baseline": url}, output_tokens=41, count=3, api="completions"), measure)
+    assert {(record.output_tokens, record.thinking) for record in records} == {(41, None)}
 
 
 @pytest.mark.parametrize(("convention", "expected"), [("textbook", 3.3616), ("nxdi-fused", 2.952)])
@@ -105,10 +115,9 @@ def test_both_conventions_yield_their_expected_length(
 
 def test_sixty_four_streams(start: Start, make_plan: MakePlan, measure: Measure) -> None:
     server, url = start(replace(SPECULATIVE, ttft=0.2, step=0.036))
-    _, records = measure(make_plan({"baseline": url}, count=64, output_tokens=61, concurrency=64))
-    errors = [abs((tpot(record) or 0) / (truth.tpot or 1) - 1) for truth, record in pairs(server, records)]
-    assert len(records) == 64
-    assert sorted(errors)[32] < 0.02
+    # One process plays both sides here, so that time to first token is not the client's alone; scripts/measure_client.py has it.
+    plan = make_plan({"baseline": url}, count=64, output_tokens=61, concurrency=64)
+    assert len(exact(server, plan, measure, (9, 0.02, 0.001))) == 64
 
 
 def test_text_is_equal_until_told_otherwise(start: Start, make_plan: MakePlan, measure: Measure) -> None:
@@ -127,5 +136,5 @@ def test_the_token_clock_ignores_how_long_a_connection_takes(start: Start, make_
     _, records = measure(make_plan({"baseline": url}, count=8, concurrency=8))
     reads = [truth.read for truth in server.truths]
     sent = sorted(record.sent for record in records)
-    # Both clocks are CLOCK_MONOTONIC of one machine: a request is read within milliseconds of being "sent".
-    assert all(0 <= read - send < 0.05 for read, send in zip(reads, sent, strict=True))
+    # Both clocks are this machine's: a request is read within milliseconds of being "sent".
+    assert 0 <= median(read - send for read, send in zip(reads, sent, strict=True)) < 0.02
