@@ -15,7 +15,7 @@ from specdec.analysis.advice import WindowAdvice as WindowAdvice
 from specdec.analysis.advice import WindowPoint as WindowPoint
 
 if TYPE_CHECKING:
-    from specdec.analysis.window import Convention
+    from specdec.analysis.conventions import Convention
     from specdec.benchmark.records import RequestRecord, RunManifest
     from specdec.catalog.prices import NodePrice
 
@@ -31,7 +31,7 @@ does not count. ``not judged``: temperature above 0, or no pairs."""
 
 StepSource = Literal["server-per-request", "client-chunks", "client-bursts"]
 """Where tokens per step come from: the server's accepted-token count of each request; one stream chunk per step; chunks
-that arrive closer together than half a baseline step taken as one step."""
+of one burst (see ``specdec.metrics.steps``) taken as one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,8 @@ class Acceptance:
         by_position: per position of the window; empty where only totals are known.
         rate: pooled conditional acceptance; None for a plain variant.
         proposed, accepted: tokens by the server's count; None where it gives none.
-        drafted_steps: steps that had proposals to verify, by the server's count; None where it gives none.
+        drafted_steps: steps that had proposals to verify, by the server's count, or its proposed tokens over the run's mean
+            proposal; None where it gives none.
     """
 
     tokens_per_step: float

@@ -1,0 +1,48 @@
+"""What a million output tokens cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specdec.analysis.verdict import TokenCost
+from specdec.benchmark.records import RequestRecord
+from specdec.catalog.prices import NodePrice
+from specdec.metrics.e2e import e2e
+from specdec.metrics.of_run import loaded_seconds
+
+SECONDS_PER_HOUR = 3600
+
+
+def usd_per_million_tokens(usd_per_hour: float, tokens_per_second: float) -> float:
+    """``usd_per_hour * 1e6 / (3600 * tokens_per_second)``."""
+    return usd_per_hour * 1e6 / (SECONDS_PER_HOUR * tokens_per_second)
+
+
+def in_flight(records: Sequence[RequestRecord]) -> float | None:
+    """Mean requests in flight while a variant was loaded: its requests' times over the time in which any was in flight."""
+    seconds = loaded_seconds(records)
+    return sum(e2e(record) or 0.0 for record in records) / seconds if seconds > 0 else None
+
+
+def token_cost(records: Sequence[RequestRecord], *, mean_in_flight: float | None, price: NodePrice, node_share: float) -> TokenCost | None:
+    """Cost of one variant on one test case.
+
+    The throughput is what the service gives if all its traffic is like this test case: tokens over time of one stream, times
+    the streams that were in flight in the whole run. Input tokens are not charged apart: the time to read them is in E2E.
+
+    Args:
+        records: measured requests of the variant on the test case.
+        mean_in_flight: see ``in_flight``, over all test cases.
+        price: of the whole node.
+        node_share: the variant's part of the node's devices, 0 to 1.
+
+    Returns:
+        None when no request has both a count and a time.
+    """
+    counted = [record for record in records if record.output_tokens and record.chunk_times]
+    seconds = sum(record.chunk_times[-1] for record in counted)
+    if mean_in_flight is None or seconds <= 0:
+        return None
+    rate = mean_in_flight * sum(record.output_tokens or 0 for record in counted) / seconds
+    whole = usd_per_million_tokens(price.usd_per_hour, rate)
+    return TokenCost(tokens_per_second=rate, in_flight=mean_in_flight, share_usd=whole * node_share, node_usd=whole)

@@ -1,0 +1,95 @@
+"""What one test case tells about one window, prompt by prompt, so that prompts can be resampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from specdec.analysis.acceptance import drafted_steps, mean_proposal, reports_proposals
+from specdec.analysis.conventions import Convention, Floats
+from specdec.analysis.steps import steps
+from specdec.benchmark.records import RequestRecord
+from specdec.metrics.tpot import TPOT
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One speculative variant on one test case. Arrays have one row per prompt.
+
+    Attributes:
+        window: num_speculative_tokens.
+        fill: mean proposed tokens of a step that proposed any, over the window; 1 for a draft model.
+        sizes: steps that emitted 1, 2, ... usable + 1 tokens, the last step of each request left out since the limit cut it.
+        steps: all steps.
+        drafted: of these, the ones that had proposals to verify.
+        tokens: tokens that all steps emitted.
+        seconds: that all steps took.
+        baseline: mean seconds per token of the plain variant on the prompt.
+    """
+
+    window: int
+    fill: float
+    sizes: Floats
+    steps: Floats
+    drafted: Floats
+    tokens: Floats
+    seconds: Floats
+    baseline: Floats
+
+
+def observe(
+    baseline: Sequence[RequestRecord],
+    variant: Sequence[RequestRecord],
+    *,
+    convention: Convention,
+    window: int,
+    counters: dict[str, Any] | None = None,
+    every: Sequence[RequestRecord] = (),
+) -> Observation | None:
+    """Gathers what the window model needs.
+
+    Args:
+        baseline: measured requests of the plain variant on one test case.
+        variant: measured requests of the speculative one on the same test case.
+        convention: of the stack.
+        window: the variant's num_speculative_tokens.
+        counters: the variant's server counters over the run.
+        every: all measured requests of the variant; whether its server tells speculation per request is learnt from these.
+
+    Returns:
+        None when no prompt has both steps that can be read and a baseline.
+    """
+    proposal = mean_proposal(counters)
+    told = reports_proposals(every or variant)
+    usable = convention.usable(window)
+    rows: list[tuple[list[int], int, int, int, float, float]] = []
+    for prompt in dict.fromkeys(record.prompt for record in variant):
+        plain = [value for record in baseline if record.prompt == prompt and (value := TPOT.of(record)) is not None]
+        read = [(record, found) for record in variant if record.prompt == prompt and (found := steps(record)) is not None]
+        if not plain or not read:
+            continue
+        sizes = [0] * (usable + 1)
+        for _, found in read:
+            for size in found.uncut:
+                sizes[min(max(size, 1), usable + 1) - 1] += 1
+        count = sum(len(found.tokens) for _, found in read)
+        records = [record for record, _ in read]
+        drafted = drafted_steps(records, every=count, proposal=proposal) if any(record.server for record in records) else count * (not told)
+        tokens = sum(sum(found.tokens) for _, found in read)
+        rows.append((sizes, count, drafted, tokens, sum(found.seconds for _, found in read), sum(plain) / len(plain)))
+    if not rows:
+        return None
+    sizes, counts, drafts, tokens, seconds, plain = (np.asarray(column, dtype=np.float64) for column in zip(*rows, strict=True))
+    return Observation(
+        window=window,
+        fill=min(1.0, proposal / window) if proposal is not None else 1.0,
+        sizes=sizes,
+        steps=counts,
+        drafted=drafts,
+        tokens=tokens,
+        seconds=seconds,
+        baseline=plain,
+    )

@@ -1,0 +1,66 @@
+"""The decoder's steps in the stream of a request, and how they may be read on a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+
+from specdec.analysis.verdict import StepSource
+from specdec.benchmark.records import RequestRecord
+from specdec.metrics.steps import step_starts
+from specdec.metrics.tokens_per_step import tokens_per_step
+
+MERGED = 1.05
+"""Tokens per step of a plain variant above which its server joins the tokens of several steps: then no step can be told."""
+
+BURST_SHARE = 0.02
+"""Share of chunks that do not begin a step above which bursts, and not chunks, are called the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of one request after its first, which prefill emitted.
+
+    Attributes:
+        tokens: tokens each step emitted, in order.
+        seconds: from the first step to the last.
+    """
+
+    tokens: tuple[int, ...]
+    seconds: float
+
+    @property
+    def uncut(self) -> tuple[int, ...]:
+        """Tokens of the steps that the end of the output did not cut short: all but the last, where there are others."""
+        return self.tokens[:-1] if len(self.tokens) > 1 else self.tokens
+
+
+def steps(record: RequestRecord) -> Steps | None:
+    """The steps of one request; None without token counts per chunk or without a second step."""
+    if record.chunk_tokens is None:
+        return None
+    starts = step_starts(record)
+    if len(starts) < 2:
+        return None
+    ends = [record.chunk_tokens[start - 1] for start in starts[1:]] + [record.chunk_tokens[-1]]
+    times = record.chunk_times
+    return Steps(tuple(b - a for a, b in pairwise(ends)), times[starts[-1]] - times[0])
+
+
+def step_source(baseline: Sequence[RequestRecord], variant: Sequence[RequestRecord]) -> StepSource | None:
+    """How the steps of a variant can be read from its stream; None if they cannot.
+
+    Args:
+        baseline: measured records of a plain variant on the same kind of server. Its steps emit one token each; if they seem to
+            emit more, the server joins steps, and it joins the speculative ones too.
+        variant: measured records of the variant.
+    """
+    plain = [value for value in map(tokens_per_step, baseline) if value is not None]
+    counted = [record for record in variant if record.chunk_tokens is not None]
+    if not plain or fmean(plain) > MERGED or not counted:
+        return None
+    chunks = sum(len(record.chunk_times) for record in counted)
+    begins = sum(len(step_starts(record)) for record in counted)
+    return "client-bursts" if chunks - begins > BURST_SHARE * chunks else "client-chunks"
