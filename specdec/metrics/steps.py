@@ -7,7 +7,11 @@ from itertools import pairwise
 from specdec.benchmark.records import RequestRecord
 
 BURST = 0.2
-"""Share of the typical gap below which two chunks belong to one step."""
+"""Share of the typical gap below which two chunks may belong to one step."""
+
+BURSTS = 0.05
+"""Share of such gaps from which a server is taken to send steps in several chunks. Fewer are late reads of a busy machine, which
+would show a plain variant with more than one token per step."""
 
 
 def typical_gap(times: tuple[float, ...]) -> float:
@@ -32,11 +36,13 @@ def step_starts(record: RequestRecord) -> tuple[int, ...]:
     """Indexes of the chunks that begin a step, 0 among them.
 
     A server may send the tokens of one step as several chunks, a moment apart. A chunk that comes sooner than ``BURST`` times
-    the typical gap after the one before it belongs to the same step. Where the server itself told the steps
-    (``token_source`` is ``server-timings``) every chunk is one.
+    the typical gap after the one before it belongs to the same step, if at least a share of ``BURSTS`` of the gaps is so short.
+    Where the server itself told the steps (``token_source`` is ``server-timings``) every chunk begins one.
     """
     times = record.chunk_times
+    every = tuple(range(len(times)))
     if record.token_source == "server-timings":
-        return tuple(range(len(times)))
+        return every
     shortest = BURST * typical_gap(times)
-    return tuple(j for j in range(len(times)) if j == 0 or times[j] - times[j - 1] >= shortest)
+    starts = tuple(j for j in every if j == 0 or times[j] - times[j - 1] >= shortest)
+    return starts if len(every) - len(starts) >= BURSTS * (len(every) - 1) else every

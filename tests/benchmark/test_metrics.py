@@ -88,6 +88,12 @@ def test_one_token_per_event_is_one_per_step(record: Make) -> None:
     assert tokens_per_step(record(chunk_times=paused, chunk_tokens=tuple(range(1, 51)), output_tokens=50)) == 1
 
 
+def test_a_late_read_on_a_busy_machine_makes_no_burst(record: Make) -> None:
+    times = [0.2 + 0.02 * i for i in range(50)]
+    times[20] += 0.019
+    assert tokens_per_step(record(chunk_times=tuple(times), chunk_tokens=tuple(range(1, 51)), output_tokens=50)) == 1
+
+
 def test_a_first_chunk_of_several_tokens_is_left_out(record: Make) -> None:
     request = record(chunk_times=(0.2, 0.23, 0.26), chunk_tokens=(6, 12, 18), output_tokens=18)
     assert tpot(request) == pytest.approx(0.06 / 12)
