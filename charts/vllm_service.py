@@ -36,7 +36,10 @@ SHARED_MEMORY = "64Gi"
 
 COMPANION_CPU = "500m"
 COMPANION_MEMORY = "2Gi"
-"""For the container that restores the artifact, and again for the one that keeps it."""
+"""Asked for by the container that restores the artifact, and again by the one that keeps it."""
+
+COMPANION_MEMORY_LIMIT = "8Gi"
+"""The AWS CLI takes buffers by the bandwidth it finds, and these nodes have much."""
 
 DRAIN_SECONDS = 120
 STAGING_SECONDS = 2 * 3600
@@ -196,7 +199,7 @@ def _companion(name: str, program: str, environment: dict[str, str]) -> Object:
         "image": AWS_CLI_IMAGE,
         "command": ["bash", f"{HOME}/{program}"],
         "env": [*_environment(environment), {"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}],
-        "resources": {"requests": {"cpu": COMPANION_CPU, "memory": COMPANION_MEMORY}, "limits": {"memory": COMPANION_MEMORY}},
+        "resources": {"requests": {"cpu": COMPANION_CPU, "memory": COMPANION_MEMORY}, "limits": {"memory": COMPANION_MEMORY_LIMIT}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},

@@ -94,6 +94,19 @@ def _draft_class(serving: Serving, variants: tuple[Variant, ...], own: Mapping[s
             )
 
 
+def _gated(serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]) -> Iterator[Mistake]:
+    models = with_own(own)
+    used = dict.fromkeys([serving.target, *(variant.draft for variant in variants if variant.draft)])
+    gated = [model for model in used if model in models and models[model].gated]
+    if gated and serving.hf_token_secret is None:
+        yield Mistake(
+            "serving.hf_token_secret",
+            None,
+            f"is missing, and {', '.join(gated)} is given to licensed accounts only",
+            "Put the token in Secrets Manager and name the secret here",
+        )
+
+
 def _room(serving: Serving, variants: tuple[Variant, ...], benchmark: Benchmark) -> Iterator[Mistake]:
     window = max((variant.window or 0 for variant in variants), default=0)
     need = PROMPT_TOKENS + benchmark.output_tokens + window
@@ -174,6 +187,7 @@ _CHECKS: dict[Callable[..., Iterator[Mistake]], tuple[str, ...]] = {
     _own_models: ("models",),
     _stack: ("serving", "variants"),
     _draft_class: ("serving", "variants", "models"),
+    _gated: ("serving", "variants", "models"),
     _room: ("serving", "variants", "benchmark"),
     _temperature: ("serving", "variants", "benchmark"),
     _overrides: ("serving", "variants"),

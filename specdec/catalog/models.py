@@ -29,6 +29,7 @@ class Model:
         tied_embeddings: input and output embedding are one matrix.
         parameters: weights stored, count.
         revision: git revision on Hugging Face that is staged.
+        gated: whether Hugging Face gives it only to accounts that accepted its licence.
         source: where the figures were read, with the date.
     """
 
@@ -46,6 +47,7 @@ class Model:
     tied_embeddings: bool
     parameters: int
     revision: str
+    gated: bool = False
     source: str
 
     def weight_bytes(self, bytes_per_parameter: int = 2) -> int:
@@ -137,6 +139,7 @@ MODELS = {
             tied_embeddings=False,
             parameters=70_553_706_496,
             revision="main",
+            gated=True,
             source=_LLAMA,
         ),
         Model(
@@ -154,6 +157,7 @@ MODELS = {
             tied_embeddings=False,
             parameters=8_030_261_248,
             revision="main",
+            gated=True,
             source=_LLAMA,
         ),
         Model(
@@ -171,6 +175,7 @@ MODELS = {
             tied_embeddings=True,
             parameters=1_235_814_400,
             revision="main",
+            gated=True,
             source=_LLAMA,
         ),
     )

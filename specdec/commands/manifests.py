@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import click
@@ -21,6 +23,8 @@ def command(experiment_path: Path, region: str | None, bucket: str | None, chart
 
     Without --bucket the name is a placeholder, since the stack's own is known only once it exists (output `Bucket`).
     """
+    # cdk8s runs on whichever node comes first; the one that was installed with this program is the one it was tested with.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     import cdk8s
 
     import charts

@@ -73,6 +73,7 @@ def environment(pod: Pod, **more: str) -> dict[str, str]:
 
 def compiled(pod: Pod, files: dict[str, str] = FILES) -> None:
     """What a server leaves on disk once it has compiled."""
+    pod.disk.joinpath("whole").mkdir(exist_ok=True)
     for path, text in files.items():
         target = pod.disk / "whole" / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -224,6 +225,15 @@ def test_a_companion_beside_a_restored_artifact_uploads_nothing(pod: Pod) -> Non
     before = pod.objects()
     keep(pod, lambda: True)
     assert pod.objects() == before
+
+
+def test_an_empty_artifact_is_a_fault_only_where_the_library_promises_one(pod: Pod, server: Web) -> None:
+    compiled(pod, {})
+    assert "neuron_config.json is missing" in keep(pod, lambda: False, SERVER=server.url)
+    assert not whole(pod)
+    output = keep(pod, lambda: whole(pod), SERVER=server.url, LIBRARY_CONFIGURATION="{}")
+    assert "the next one compiles again" in output
+    assert pod.objects() == {MODEL_KEY}
 
 
 def test_killed_at_every_step_of_keeping_there_is_a_whole_artifact_or_none(pod: Pod, server: Web) -> None:

@@ -82,6 +82,13 @@ CASES = {
         "acme/draft",
         "Use one of",
     ),
+    "a gated model without a token": (
+        [("Qwen/Qwen3-32B", "meta-llama/Llama-3.3-70B-Instruct"), ("Qwen/Qwen3-1.7B", "meta-llama/Llama-3.2-1B-Instruct")],
+        "",
+        "serving.hf_token_secret",
+        None,
+        "Put the token in Secrets Manager",
+    ),
     "an unknown model": ([("Qwen/Qwen3-32B", "acme/target")], "", "serving.target", "acme/target", '[models."<id>"]'),
     "half a model": (
         [("Qwen/Qwen3-32B", "acme/target")],
