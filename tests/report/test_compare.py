@@ -1,0 +1,88 @@
+"""Two runs against each other: a change that is there is found, none is found where there is none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specdec.errors import BadInputError
+from specdec.report import terminal, write_change
+from specdec.report.compare import compare
+from specdec.report.source import read_run
+from tests.report.sample import BASE_STEP, CASES, RUN, records, write_run
+
+LATER = "20261206T180000Z-0b8c11"
+FEW = CASES[:3]
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    return write_run(tmp_path / RUN, records(cases=FEW, tokens=80))
+
+
+def _later(tmp_path: Path, **changes: float) -> Path:
+    step = BASE_STEP * changes.get("times", 1)
+    return write_run(tmp_path / LATER, records(cases=FEW, tokens=80, seed=2, base_step=step, run=LATER))
+
+
+def test_slower_run_is_found(first: Path, tmp_path: Path) -> None:
+    made = write_change(first, _later(tmp_path, times=1.25), tmp_path / "compare")
+    baseline = [row for row in made.change.rows if row.variant == "baseline"]
+    assert [row.decision for row in baseline] == ["hurts"] * 3
+    for row in baseline:
+        assert row.ratio is not None
+        assert row.ratio.value == pytest.approx(0.8, rel=0.01)
+    assert "slower: baseline on repeat-line (0.80x)" in made.change.sentence
+    text = terminal.render_change(made.change)
+    assert text.count("slower") >= 3
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_same_services_again_are_not_called_different(first: Path, tmp_path: Path) -> None:
+    change = compare(read_run(first), read_run(_later(tmp_path)))
+    assert not {row.decision for row in change.rows} & {"helps", "hurts"}
+    assert "faster" not in change.sentence
+    assert "slower" not in change.sentence
+
+
+def test_files_are_named_after_both_and_trace_into_both(first: Path, tmp_path: Path) -> None:
+    made = write_change(first, _later(tmp_path), tmp_path / "compare")
+    assert made.html.name == f"{RUN}--{LATER}.html"
+    document = json.loads(made.numbers.read_text(encoding="utf-8"))
+    assert [run["run"] for run in document["runs"]] == [RUN, LATER]
+    for run in document["runs"]:
+        keys = {number["key"] for number in run["numbers"]}
+        assert "tpot/baseline/numbers" in keys
+    again = write_change(first, tmp_path / LATER, tmp_path / "again")
+    assert again.html.read_bytes() == made.html.read_bytes()
+
+
+def test_what_else_differs_is_listed(first: Path, tmp_path: Path) -> None:
+    environment = {"engine": "another", "machine": {"cores": 4}}
+    later = write_run(tmp_path / LATER, records(cases=FEW, tokens=40, run=LATER), environment=environment)
+    made = write_change(first, later, tmp_path / "compare")
+    markdown = made.markdown.read_text(encoding="utf-8")
+    assert "| machine.cores | `2` | `4` |" in markdown
+    assert "| engine | `simulated` | `another` |" in markdown
+
+
+def test_runs_without_a_common_row_are_refused(first: Path, tmp_path: Path) -> None:
+    other = write_run(tmp_path / LATER, records(cases=CASES[5:6], tokens=20, run=LATER))
+    with pytest.raises(BadInputError, match="no variant and test case in common"):
+        compare(read_run(first), read_run(other))
+
+
+def test_incomplete_run_is_refused(first: Path, tmp_path: Path) -> None:
+    other = write_run(tmp_path / LATER, records(cases=FEW, tokens=20, run=LATER), status="interrupted")
+    with pytest.raises(BadInputError, match="is interrupted"):
+        compare(read_run(first), read_run(other))
+
+
+def test_same_texts_under_other_prompt_names_do_not_pair(first: Path, tmp_path: Path) -> None:
+    renamed = [replace(line, prompt=f"new-{line.prompt}") for line in records(cases=FEW, tokens=20, run=LATER)]
+    change = compare(read_run(first), read_run(write_run(tmp_path / LATER, renamed)))
+    assert {row.decision for row in change.rows} == {"undecided"}
+    assert {row.ratio for row in change.rows} == {None}

@@ -1,0 +1,200 @@
+"""What a reader gets: one page that needs nothing else, Markdown that renders, text that fits a terminal."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from specdec.benchmark.records import RequestRecord
+from specdec.report import Written, terminal, write
+from tests.report.sample import CASES, RUN, records, spoiled, write_run
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class _Page(HTMLParser):
+    """Checks nesting and collects what accessibility rests on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack: list[str] = []
+        self.ids: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.headings: list[int] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.ids += [value for name, value in attrs if name == "id" and value]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def html(written: Written) -> str:
+    return written.html.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(html: str) -> _Page:
+    parsed = _Page()
+    parsed.feed(html)
+    return parsed
+
+
+def test_same_run_same_bytes(tmp_path: Path, written: Written) -> None:
+    elsewhere = write(write_run(tmp_path / "copied elsewhere", spoiled(records())))
+    for name in ("html", "markdown", "numbers"):
+        first: Path = getattr(written, name)
+        assert getattr(elsewhere, name).read_bytes() == first.read_bytes()
+
+
+def test_page_is_whole_and_names_are_unique(page: _Page) -> None:
+    assert page.stack == []
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_page_asks_for_nothing(html: str, page: _Page) -> None:
+    assert not [tag for tag, _ in page.tags if tag in {"script", "link", "iframe", "img", "object", "embed", "base"}]
+    for tag, attributes in page.tags:
+        assert "src" not in attributes, tag
+        assert not [name for name in attributes if name.startswith("on")], tag
+        if tag == "a":
+            assert (attributes["href"] or "").removeprefix("#") in page.ids
+    assert "@import" not in html
+    assert "http" not in html.replace('xmlns="http://www.w3.org/2000/svg"', "").replace("http://qwen", "")
+    assert not re.search(r"url\((?!#)", html)
+
+
+def test_what_a_server_said_stays_text(html: str) -> None:
+    assert "&lt;script&gt;smaller&lt;/script&gt; model" in html
+
+
+def test_page_can_be_read_without_seeing_it(page: _Page) -> None:
+    assert page.headings[0] == 1
+    assert set(page.headings[1:]) == {2}
+    pictures = [attributes for tag, attributes in page.tags if tag == "svg"]
+    assert len(pictures) >= 6
+    assert all(picture["role"] == "img" for picture in pictures)
+    for name in (part for picture in pictures for part in (picture["aria-labelledby"] or "").split()):
+        assert name in page.ids
+    heads = [attributes.get("scope") for tag, attributes in page.tags if tag == "th"]
+    assert heads
+    assert all(heads)
+    scrolled = [attributes for tag, attributes in page.tags if attributes.get("role") == "region" and tag == "div"]
+    assert all(region["tabindex"] == "0" and region["aria-labelledby"] in page.ids for region in scrolled)
+    assert ("html", {"lang": "en"}) in page.tags
+
+
+CSS = Path(__file__).parents[2] / "specdec" / "report" / "templates" / "report.css"
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _contrast(one: str, other: str) -> float:
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_contrast(scheme: int) -> None:
+    # WCAG 2.2: 4.5 to 1 for text (1.4.3), 3 to 1 for what a plot is drawn with (1.4.11).
+    block = CSS.read_text(encoding="utf-8").split(":root {")[scheme + 1].split("}")[0]
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
+    for text in ("ink", "muted", "accent", "good", "bad"):
+        for ground in ("paper", "raised"):
+            assert _contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+    assert _contrast(colours["warn-ink"], colours["warn"]) >= 4.5
+    for line in ("v0", "v1", "v2", "v3", "v4"):
+        assert _contrast(colours[line], colours["paper"]) >= 3, line
+
+
+def test_sentence_comes_first_everywhere(written: Written, html: str) -> None:
+    sentence = written.verdict.sentence
+    assert html.index("<h1>") < html.index("<table>")
+    assert written.markdown.read_text(encoding="utf-8").startswith("# ")
+    assert " ".join(terminal.render(written.verdict).split()).startswith(" ".join(sentence.split()))
+
+
+def test_markdown_tables_are_whole(written: Written) -> None:
+    text = written.markdown.read_text(encoding="utf-8")
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    assert len(tables) > 6
+    for table in tables:
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(widths) == 1, table
+    assert "<script>" not in re.sub(r"`[^`]*`", "", text)
+
+
+def test_failures_are_shown_in_every_view(written: Written, html: str) -> None:
+    assert "no token within 30 s" in html
+    assert "no token within 30 s" in written.markdown.read_text(encoding="utf-8")
+    assert "2 requests failed" in terminal.render(written.verdict)
+
+
+def test_emulation_is_said_at_the_top(html: str) -> None:
+    assert html.index("simulated step times") < html.index("<main>")
+
+
+def test_terminal_fits_and_is_plain(written: Written) -> None:
+    text = terminal.render(written.verdict)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "\x1b" not in text
+    assert all(case.name in text for case in CASES)
+    row = next(line for line in text.splitlines() if line.startswith("repeat-line"))
+    assert row.split()[-1] == "helps"
+
+
+def test_terminal_in_colour_says_the_same(written: Written) -> None:
+    coloured = terminal.render(written.verdict, colour=True)
+    assert "\x1b[" in coloured
+    plain = re.sub(r"\x1b\[[\d;]*m", "", coloured)
+    assert plain.split() == terminal.render(written.verdict).split()
+
+
+def test_several_speculative_variants_are_told_apart(tmp_path: Path) -> None:
+    lines = records(cases=CASES[:3], tokens=40, speculative=("window-4", "window-7"))
+    made = write(write_run(tmp_path / RUN, lines))
+    for text in (made.html.read_text(encoding="utf-8"), made.markdown.read_text(encoding="utf-8"), terminal.render(made.verdict)):
+        assert "window-4" in text
+        assert "window-7" in text
+    assert max(map(len, terminal.render(made.verdict).splitlines())) <= 100
+
+
+@pytest.mark.parametrize("status", ["interrupted", "failed"])
+def test_run_that_did_not_complete_has_no_verdict(tmp_path: Path, status: str) -> None:
+    made = write(write_run(tmp_path / RUN, records(cases=CASES[:3], tokens=30, repeats=1), status=status))
+    text = made.html.read_text(encoding="utf-8")
+    assert f"This run is {status}: it has numbers, but no verdict." in text
+    assert "Speed-up" not in text
+    assert "helps" not in text
+    assert "45." in text, "what it measured is shown"
+    assert f"This run is {status}" in terminal.render(made.verdict)
+    assert "helps" not in terminal.render(made.verdict)
+
+
+def test_run_with_nothing_measured(tmp_path: Path) -> None:
+    whole = records(cases=CASES[:1], tokens=10, repeats=1)
+    made = write(write_run(tmp_path / RUN, [_refused(line) for line in whole], status="failed"))
+    assert "no verdict" in made.markdown.read_text(encoding="utf-8")
+    assert "connection refused" in made.html.read_text(encoding="utf-8")
+
+
+def _refused(line: RequestRecord) -> RequestRecord:
+    return replace(line, outcome="refused", error="connection refused", chunk_times=(), chunk_tokens=None, output_tokens=None, closed=None)
