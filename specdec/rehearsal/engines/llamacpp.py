@@ -64,14 +64,11 @@ class LlamaCpp:
 
     def start(self, variants: Sequence[Variant], logs: Path, on_progress: Progress) -> tuple[Service, ...]:
         """See ``Engine``."""
-        if self._weights is None:
-            self.prepare(on_progress)
-        assert self._weights is not None
+        model = self._weights or weights.full_precision(self._cache, on_progress)
+        self._weights = model
         ports = [*self._ports, *[0] * len(variants)]
         launches = [
-            Launch(
-                name=variant.name, command=command(self._weights.path, port=port, window=variant.window if variant.speculative else None)
-            )
+            Launch(name=variant.name, command=command(model.path, port=port, window=variant.window if variant.speculative else None))
             for variant, port in zip(variants, ports, strict=False)
         ]
         services: list[Service] = []

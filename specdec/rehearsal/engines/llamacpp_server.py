@@ -6,6 +6,7 @@ Prints ``listening on <address>`` when the model is loaded, then serves until it
 from __future__ import annotations
 
 import argparse
+import importlib
 import signal
 import sys
 from collections.abc import Sequence
@@ -15,14 +16,18 @@ MATCHED_TOKENS = 3
 """Length of the run of tokens that is looked up: the last so many must have occurred before."""
 
 
+def _library() -> Any:
+    # A compiled extension without type information.
+    return importlib.import_module("xllamacpp")
+
+
 def parameters(arguments: argparse.Namespace) -> Any:
     """The server's settings.
 
     Both variants differ in the speculation fields and in nothing else. Keys and values are cached as 32-bit floats without
     the fused attention kernel: 16-bit rounding lets the text of a batch of proposals drift from that of single steps.
     """
-    import xllamacpp
-
+    xllamacpp = _library()
     given = xllamacpp.CommonParams()
     given.model.path = arguments.model
     given.model_alias = {arguments.alias}
@@ -60,8 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--window", type=int, default=0, help="most tokens proposed per step; 0 decodes plainly")
     arguments = parser.parse_args(argv)
-    import xllamacpp
-
+    xllamacpp = _library()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     try:

@@ -150,9 +150,9 @@ class Servers:
                 text=True,
                 start_new_session=True,
             )
-        assert self._guardian.stdin is not None
-        self._guardian.stdin.write(f"add {pid}\n")
-        self._guardian.stdin.flush()
+        if self._guardian.stdin is not None:
+            self._guardian.stdin.write(f"add {pid}\n")
+            self._guardian.stdin.flush()
 
     def _wait(self, server: _Server, deadline: float, seconds: float) -> str:
         while time.monotonic() < deadline:

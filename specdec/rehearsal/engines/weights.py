@@ -7,13 +7,14 @@ checking several tokens at once then rounds so little that the text stays the sa
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import importlib.metadata
 import importlib.util
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,12 +152,10 @@ def _no_space(folder: Path, detail: str) -> EnvironmentFault:
 
 
 @contextmanager
-def _explained(folder: Path) -> Iterator[None]:
+def _explained(folder: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        import errno
-
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _no_space(folder, os.strerror(error.errno)) from None
         raise EnvironmentFault(
