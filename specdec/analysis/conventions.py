@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from specdec.benchmark.records import RunManifest
 
 Floats = NDArray[np.float64]
 
@@ -64,19 +67,18 @@ NXDI_FUSED = Convention(
 _OF_STACK = {"textbook": TEXTBOOK, "fused": NXDI_FUSED}
 
 
-def convention_of(configuration: dict[str, Any], environment: dict[str, Any]) -> Convention:
-    """The convention of the services a run measured.
-
-    Args:
-        configuration: the resolved experiment, from the run manifest.
-        environment: from the run manifest; an engine on this machine (see ``is_local``) counts as the textbook does.
-    """
+def convention_of(manifest: RunManifest) -> Convention:
+    """The convention of the services a run measured: the serving stack's; the textbook's for an engine on this machine."""
     from specdec.catalog.stacks import STACKS
 
-    stack = STACKS.get(configuration.get("serving", {}).get("stack", ""))
-    return TEXTBOOK if stack is None or is_local(environment) else _OF_STACK[stack.convention]
+    stack = STACKS.get(manifest.configuration.get("serving", {}).get("stack", ""))
+    return TEXTBOOK if stack is None or is_local(manifest) else _OF_STACK[stack.convention]
 
 
-def is_local(environment: dict[str, Any]) -> bool:
-    """Whether the run measured an engine on the user's machine instead of the accelerator: then no price and no roofline apply."""
-    return environment.get("engine") is not None
+def is_local(manifest: RunManifest) -> bool:
+    """Whether the run measured an engine on the user's machine and not the accelerator: then no price and no roofline apply.
+
+    A rehearsal names its engine or what it emulates in the environment; llama.cpp's server names itself.
+    """
+    named = any(manifest.environment.get(key) for key in ("engine", "emulated", "rehearsal"))
+    return named or any(variant.get("engine") == "llamacpp" for variant in manifest.variants.values())

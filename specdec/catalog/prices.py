@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Purchase = Literal["on-demand", "capacity-block", "spot", "experiment"]
 
@@ -29,3 +29,72 @@ class NodePrice:
     source: str
     date: str | None
     disputed: str | None = None
+
+
+_CAPACITY_BLOCKS = "Capacity Block offer, noted by a third party"
+
+PRICES = (
+    NodePrice(
+        instance_type="trn2.48xlarge",
+        usd_per_hour=36.46,
+        purchase="capacity-block",
+        region="us-east-2",
+        source=f"{_CAPACITY_BLOCKS}: 474 USD for 13 hours",
+        date="2026-10",
+    ),
+    NodePrice(
+        instance_type="trn2.48xlarge",
+        usd_per_hour=35.76,
+        purchase="capacity-block",
+        region="ap-south-2",
+        source=f"{_CAPACITY_BLOCKS}: 858.26 USD for 24 hours (689.59 USD for 19 hours, 36.29 an hour)",
+        date="2026-10-03",
+    ),
+    NodePrice(
+        instance_type="trn2.48xlarge",
+        usd_per_hour=14.5556,
+        purchase="on-demand",
+        region="us-east-2",
+        source="sparecores.com, noted by a third party",
+        date="2026",
+        disputed="another note finds no on-demand record of this type in the pricing API, and Capacity Blocks cost 2.5 times as much",
+    ),
+    NodePrice(
+        instance_type="trn2.48xlarge",
+        usd_per_hour=8.60,
+        purchase="spot",
+        region="us-east-2",
+        source="spot price history of us-east-2c, noted by a third party",
+        date="2026-03",
+    ),
+)
+"""What has been seen of prices. There is no undisputed on-demand price among them, and none is made up."""
+
+
+def known_price(instance_type: str, purchase: str, region: str | None = None) -> NodePrice | None:
+    """The price to reckon with when the experiment names none, or None if nothing usable is known.
+
+    Undisputed prices of the same purchase come first, and of these the region's own. Where there are none, as for on-demand, the
+    Capacity Block price stands in: reports show with every price how, where and when it was seen.
+    """
+    usable = [price for price in PRICES if price.instance_type == instance_type and price.disputed is None and price.purchase != "spot"]
+    usable.sort(key=lambda price: (price.purchase != purchase, price.region != region))
+    return usable[0] if usable else None
+
+
+def price_of(configuration: dict[str, Any]) -> NodePrice | None:
+    """The price of an accelerator node of a resolved experiment: its own ``cost.node_usd_per_hour``, else what is known."""
+    capacity = configuration.get("capacity", {})
+    cost = configuration.get("cost", {})
+    instance_type = str(capacity.get("instance_type", ""))
+    if cost.get("node_usd_per_hour") is not None:
+        return NodePrice(
+            instance_type=instance_type,
+            usd_per_hour=float(cost["node_usd_per_hour"]),
+            purchase="experiment",
+            region=None,
+            source=cost.get("price_source") or "cost.node_usd_per_hour of the experiment",
+            date=None,
+        )
+    regions = configuration.get("regions") or [None]
+    return known_price(instance_type, str(capacity.get("purchase", "")), regions[0])

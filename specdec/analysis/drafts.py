@@ -1,0 +1,37 @@
+"""Drafts compared, each at its own best window: a cheap one that agrees seldom against a dear one that agrees often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specdec.analysis.advice import DraftRow, WindowAdvice
+from specdec.analysis.conventions import Convention
+from specdec.analysis.window import acceptance_for
+
+
+def compare_drafts(mixes: Sequence[WindowAdvice], convention: Convention) -> tuple[DraftRow, ...]:
+    """The draft table, fastest first.
+
+    Args:
+        mixes: the advice for the mix of test cases, one per draft.
+        convention: of the stack.
+    """
+    ordered = sorted(mixes, key=lambda mix: -mix.predicted_speedup)
+    rows: list[DraftRow] = []
+    for place, mix in enumerate(ordered):
+        point = next((point for point in mix.curve if point.window == mix.recommended), None)
+        goal = ordered[0].predicted_speedup
+        match = acceptance_for(convention, goal, slope=mix.draft_cost, fixed=mix.step_overhead) if place else None
+        rows.append(
+            DraftRow(
+                draft=mix.draft or "(none named)",
+                variant=mix.variants[0],
+                acceptance=mix.acceptance,
+                draft_cost=mix.draft_cost,
+                window=mix.recommended,
+                tokens_per_step=point.tokens_per_step if point else 1.0,
+                speedup=mix.predicted_speedup,
+                acceptance_to_match=match,
+            )
+        )
+    return tuple(rows)

@@ -1,0 +1,257 @@
+"""Puts the parts of the analysis together into the verdict on one run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+from specdec.analysis.acceptance import acceptance, reports_proposals
+from specdec.analysis.conventions import Convention, convention_of, is_local
+from specdec.analysis.cost import in_flight, token_cost
+from specdec.analysis.drafts import compare_drafts
+from specdec.analysis.moderation import NOTHING_COMMON, CommonSpread, common_spread
+from specdec.analysis.pairing import Pair, log_ratios, pairs
+from specdec.analysis.parity import parity
+from specdec.analysis.roofline import limit_step, roofline
+from specdec.analysis.sentences import caveats, comparison_sentence, overall_sentence
+from specdec.analysis.significance import JOINT_LEVEL, MARGIN, decide, paired_ratio, row_level, spread
+from specdec.analysis.steps import step_source
+from specdec.analysis.verdict import ClassSummary, Comparison, Measurement, Roofline, Spread, StepSource, Verdict
+from specdec.analysis.windows import windows_of
+from specdec.benchmark.records import RequestRecord, RunManifest, measured
+from specdec.catalog.chips import INSTANCES
+from specdec.catalog.models import MODELS
+from specdec.catalog.prices import NodePrice, price_of
+from specdec.metrics.definition import Metric
+from specdec.metrics.e2e import E2E
+from specdec.metrics.step_gap import STEP_GAP
+from specdec.metrics.tpot import TPOT
+from specdec.metrics.ttft import TTFT
+
+
+def judge(
+    manifest: RunManifest, records: Iterable[RequestRecord], *, convention: Convention | None = None, price: NodePrice | None = None
+) -> Verdict:
+    """See ``specdec.analysis.verdict.judge``."""
+    return _Judge(manifest, records, convention, price).verdict()
+
+
+class _Judge:
+    def __init__(
+        self, manifest: RunManifest, records: Iterable[RequestRecord], convention: Convention | None, price: NodePrice | None
+    ) -> None:
+        self.manifest = manifest
+        self.local = is_local(manifest)
+        self.convention = convention or convention_of(manifest)
+        self.price = price or (None if self.local else price_of(manifest.configuration))
+        self.all = [record for record in records if record.lane == "exact" and not record.warmup]
+        self.ok = list(measured(self.all))
+        self.baselines = tuple(name for name, variant in manifest.variants.items() if variant.get("role") == "baseline")
+        self.speculative = tuple(name for name in manifest.variants if name not in self.baselines)
+        self.test_cases = tuple(dict.fromkeys(record.test_case for record in self.all))
+        self.classes = {record.test_case: record.prompt_class for record in self.all}
+        self.told = {name: reports_proposals(self.of(name)) for name in manifest.variants}
+        plain = [record for name in self.baselines for record in self.of(name)]
+        self.sources: dict[str, StepSource | None] = {name: step_source(plain, self.of(name)) for name in manifest.variants}
+
+    def of(self, variant: str, test_case: str | None = None) -> list[RequestRecord]:
+        """Measured requests of one variant, on one or all test cases."""
+        return [record for record in self.ok if record.variant == variant and test_case in (None, record.test_case)]
+
+    def window(self, variant: str) -> int | None:
+        """The variant's num_speculative_tokens."""
+        value = self.manifest.variants[variant].get("window")
+        return int(value) if value is not None and variant in self.speculative else None
+
+    def setting(self, variant: str, name: str) -> int | None:
+        """A setting of the variant: its own, else the one that all have from ``serving``."""
+        variants: list[dict[str, Any]] = self.manifest.configuration.get("variants") or []
+        own = [given for given in variants if given.get("name") == variant and given.get(name) is not None]
+        return own[0][name] if own else self.manifest.configuration.get("serving", {}).get(name)
+
+    def node_share(self, variant: str) -> float:
+        """Part of the node's devices that the variant spans."""
+        instance = INSTANCES.get(self.manifest.configuration.get("capacity", {}).get("instance_type", ""))
+        devices = self.setting(variant, "devices")
+        return min(1.0, devices / instance.devices) if instance and devices else 1.0
+
+    def verdict(self) -> Verdict:
+        """Everything, in the order the parts build on each other."""
+        measurements = tuple(self.measurement(variant, case) for case in self.test_cases for variant in self.manifest.variants)
+        comparisons, common, level = self.comparisons(measurements)
+        classes = self.class_summaries(comparisons, common)
+        windows = windows_of(self) if self.manifest.status == "complete" else ()
+        mixes = [advice for advice in windows if advice.test_case is None]
+        draft_names = {mix.draft for mix in mixes}
+        verdict = Verdict(
+            run=self.manifest.run,
+            experiment=self.manifest.experiment,
+            configuration_hash=self.manifest.configuration_hash,
+            status=self.manifest.status,
+            sentence="",
+            baselines=self.baselines,
+            speculative=self.speculative,
+            test_cases=self.test_cases,
+            margin=MARGIN,
+            level=level,
+            measurements=measurements,
+            comparisons=comparisons,
+            classes=classes,
+            windows=windows,
+            drafts=compare_drafts(mixes, self.convention) if len(draft_names) == len(mixes) else (),
+            rooflines=() if self.local else self.rooflines(measurements),
+            price=self.price,
+            convention=self.convention.name,
+            environment=self.manifest.environment,
+            sources=self.source_list(),
+            caveats=(),
+        )
+        return replace(
+            verdict, sentence=overall_sentence(verdict), caveats=caveats(verdict, local=self.local, problem=self.manifest.problem)
+        )
+
+    def measurement(self, variant: str, case: str) -> Measurement:
+        """One variant on one test case."""
+        records = self.of(variant, case)
+        outcomes = Counter(record.outcome for record in self.all if (record.variant, record.test_case) == (variant, case))
+        cost = None
+        if self.price is not None:
+            cost = token_cost(records, mean_in_flight=in_flight(self.of(variant)), price=self.price, node_share=self.node_share(variant))
+        return Measurement(
+            variant=variant,
+            test_case=case,
+            prompt_class=self.classes[case],
+            outcomes=tuple(sorted(outcomes.items())),
+            tpot=_spread(records, TPOT),
+            ttft=_spread(records, TTFT),
+            e2e=_spread(records, E2E),
+            step_gap=_spread(records, STEP_GAP),
+            acceptance=acceptance(
+                records,
+                convention=self.convention,
+                window=self.window(variant),
+                source=self.sources[variant],
+                counters=self.manifest.server_counters.get(variant),
+                told=self.told[variant],
+            ),
+            cost=cost,
+        )
+
+    def comparisons(self, measurements: Sequence[Measurement]) -> tuple[tuple[Comparison, ...], CommonSpread, float]:
+        """Every row, what their spreads have in common, and the confidence with which all hold."""
+        medians = {(m.variant, m.test_case): m.tpot.median for m in measurements if m.tpot is not None}
+        rows: list[tuple[str, str, str, bool, list[Pair]]] = []
+        for case in self.test_cases:
+            known = [name for name in self.baselines if (name, case) in medians]
+            if not known:
+                continue
+            best = min(known, key=lambda name: medians[name, case])
+            for variant in self.manifest.variants:
+                for against in dict.fromkeys((known[0], best)):
+                    if variant == against or (variant in self.baselines and against != known[0]):
+                        continue
+                    paired = list(pairs(self.of(against, case), self.of(variant, case)))
+                    rows.append((variant, against, case, against == best, paired))
+        clusters = [log_ratios(paired, TPOT.of) for *_, paired in rows]
+        common = common_spread(clusters)
+        level = row_level(len(rows))
+        found: list[Comparison] = []
+        for (variant, against, case, is_best, paired), cluster in zip(rows, clusters, strict=True):
+            ratio = paired_ratio(cluster, level=level, common=common)
+            text = parity(paired, self.of(against, case))
+            complete = self.manifest.status == "complete"
+            row = Comparison(
+                variant=variant,
+                against=against,
+                test_case=case,
+                prompt_class=self.classes[case],
+                best_baseline=is_best,
+                decision=decide(ratio.interval if ratio else None) if complete else "undecided",
+                counts=complete and ratio is not None and text.state != "differs",
+                tpot=ratio,
+                ttft=paired_ratio(log_ratios(paired, TTFT.of), level=level),
+                e2e=paired_ratio(log_ratios(paired, E2E.of), level=level),
+                parity=text,
+                says="",
+            )
+            found.append(replace(row, says=comparison_sentence(row)))
+        return tuple(found), common, JOINT_LEVEL
+
+    def class_summaries(self, comparisons: Sequence[Comparison], common: CommonSpread = NOTHING_COMMON) -> tuple[ClassSummary, ...]:
+        """Each speculative variant over all prompts of a class, against the best baseline of each test case."""
+        level = row_level(len(comparisons))
+        found: list[ClassSummary] = []
+        for prompt_class in dict.fromkeys(self.classes.values()):
+            for variant in self.speculative:
+                rows = [c for c in comparisons if (c.variant, c.prompt_class) == (variant, prompt_class) and c.best_baseline and c.counts]
+                if not rows:
+                    continue
+                paired = [p for row in rows for p in pairs(self.of(row.against, row.test_case), self.of(variant, row.test_case))]
+                ratio = paired_ratio(log_ratios(paired, TPOT.of), level=level, common=common)
+                steps = [
+                    found_acceptance.tokens_per_step
+                    for row in rows
+                    if (found_acceptance := self.measurement(variant, row.test_case).acceptance) is not None
+                ]
+                found.append(
+                    ClassSummary(
+                        prompt_class=prompt_class,
+                        variant=variant,
+                        test_cases=tuple(row.test_case for row in rows),
+                        decision=decide(ratio.interval if ratio else None),
+                        tpot=ratio,
+                        tokens_per_step=fmean(steps) if steps else None,
+                    )
+                )
+        return tuple(found)
+
+    def rooflines(self, measurements: Sequence[Measurement]) -> tuple[Roofline, ...]:
+        """Each variant against the memory bandwidth of its devices; none where the catalogue lacks the model or the instance."""
+        configuration = self.manifest.configuration
+        model = MODELS.get(configuration.get("serving", {}).get("target", ""))
+        instance = INSTANCES.get(configuration.get("capacity", {}).get("instance_type", ""))
+        if model is None or instance is None:
+            return ()
+        found: list[Roofline] = []
+        for variant in self.manifest.variants:
+            tpots = [m.tpot.mean for m in measurements if m.variant == variant and m.tpot is not None]
+            records = self.of(variant)
+            flying = in_flight(records)
+            devices, degree = self.setting(variant, "devices"), self.setting(variant, "tensor_parallel_degree")
+            if not tpots or flying is None or devices is None or degree is None:
+                continue
+            limit = limit_step(
+                model,
+                instance,
+                devices=devices,
+                tensor_parallel_degree=degree,
+                sequences=flying,
+                context=fmean((record.prompt_tokens or 0) + (record.output_tokens or 0) / 2 for record in records),
+            )
+            found.append(roofline(variant, limit=limit, tpot=fmean(tpots), speculative=variant in self.speculative))
+        return tuple(found)
+
+    def source_list(self) -> tuple[tuple[str, str], ...]:
+        """What the numbers were taken from."""
+        counts = Counter(record.token_source for record in self.ok)
+        found = [("token counts", ", ".join(f"{source} ({count} requests)" for source, count in sorted(counts.items())))]
+        for name, source in self.sources.items():
+            said = "server-per-request" if self.told[name] else source or "cannot be told"
+            found.append((f"tokens per step of {name}", said))
+        found.append(("step arithmetic", f"{self.convention.name}: {self.convention.source}"))
+        if self.price is not None:
+            date = f", {self.price.date}" if self.price.date else ""
+            found.append(("price", f"{self.price.usd_per_hour:g} USD an hour ({self.price.purchase}): {self.price.source}{date}"))
+        return tuple(found)
+
+
+def _spread(records: Sequence[RequestRecord], metric: Metric) -> Spread | None:
+    values: dict[str, list[float]] = {}
+    for record in records:
+        value = metric.of(record)
+        if value is not None:
+            values.setdefault(record.prompt, []).append(value)
+    return spread(values)

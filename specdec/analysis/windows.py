@@ -1,0 +1,83 @@
+"""Window advice for every draft that a run measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from specdec.analysis.advice import WindowAdvice
+from specdec.analysis.advise import Measured, advise
+from specdec.analysis.conventions import Convention
+from specdec.analysis.observation import Observation, observe
+from specdec.analysis.window import Model, fit
+from specdec.benchmark.records import RequestRecord, RunManifest
+
+
+class Evidence(Protocol):
+    """What advice is drawn from: a run, and its measured requests by variant and test case."""
+
+    manifest: RunManifest
+    convention: Convention
+    baselines: tuple[str, ...]
+    speculative: tuple[str, ...]
+    test_cases: tuple[str, ...]
+
+    def of(self, variant: str, test_case: str | None = None) -> list[RequestRecord]:
+        """Measured requests of one variant."""
+        ...
+
+    def window(self, variant: str) -> int | None:
+        """The variant's num_speculative_tokens."""
+        ...
+
+
+def windows_of(evidence: Evidence) -> tuple[WindowAdvice, ...]:
+    """Advice per draft: each test case whose steps can be read, then the mix of these. Reference is the first baseline."""
+    if not evidence.baselines:
+        return ()
+    advice: list[WindowAdvice] = []
+    for measured in _drafts(evidence):
+        models: list[Model] = []
+        sums: dict[int, list[float]] = {window: [] for window in measured.windows}
+        for case in evidence.test_cases:
+            observations = [
+                found
+                for variant, window in zip(measured.variants, measured.windows, strict=True)
+                if (found := _observe(evidence, variant, window, case)) is not None
+            ]
+            if not observations:
+                continue
+            model = fit(observations, evidence.convention)
+            tpots = {o.window: float(o.seconds.sum() / o.tokens.sum()) for o in observations}
+            models.append(model)
+            for window, tpot in tpots.items():
+                sums[window].append(tpot)
+            advice.append(advise(measured, [model], test_case=case, tpots=tpots))
+        if models:
+            whole = {window: sum(values) / len(values) for window, values in sums.items() if len(values) == len(models)}
+            advice.append(advise(measured, models, test_case=None, tpots=whole))
+    return tuple(advice)
+
+
+def _drafts(evidence: Evidence) -> Sequence[Measured]:
+    groups: dict[tuple[Any, Any], list[tuple[int, str]]] = {}
+    for name in evidence.speculative:
+        variant = evidence.manifest.variants[name]
+        window = evidence.window(name)
+        if window is not None and evidence.convention.usable(window) >= 1:
+            groups.setdefault((variant.get("mode"), variant.get("draft")), []).append((window, name))
+    return [
+        Measured(variants=tuple(name for _, name in sorted(group)), draft=draft, windows=tuple(window for window, _ in sorted(group)))
+        for (_, draft), group in groups.items()
+    ]
+
+
+def _observe(evidence: Evidence, variant: str, window: int, case: str) -> Observation | None:
+    return observe(
+        evidence.of(evidence.baselines[0], case),
+        evidence.of(variant, case),
+        convention=evidence.convention,
+        window=window,
+        counters=evidence.manifest.server_counters.get(variant),
+        every=evidence.of(variant),
+    )
