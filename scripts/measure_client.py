@@ -151,8 +151,9 @@ def aiperf(server: str, concurrency: int, count: int, folder: Path) -> Cell:
     """One cell with aiperf, from an environment of its own."""
     binary = folder / "aiperf-env" / "bin"
     if not binary.exists():
-        subprocess.run(["uv", "venv", "-q", "--python", "3.12", str(binary.parent)], check=True)
-        subprocess.run(["uv", "pip", "install", "-q", "--python", str(binary / "python"), AIPERF], check=True)
+        # From another folder, since this project's pins are not meant for it.
+        subprocess.run(["uv", "venv", "-q", "--python", sys.executable, str(binary.parent)], check=True, cwd=folder)
+        subprocess.run(["uv", "pip", "install", "-q", "--python", str(binary / "python"), AIPERF], check=True, cwd=folder)
     rows = "".join(json.dumps({"text": f"Write about the number {number}.", "output_length": TOKENS}) + "\n" for number in range(count))
     source = folder / f"aiperf-{count}.jsonl"
     source.write_text(rows, encoding="utf-8")

@@ -308,7 +308,8 @@ class Connection(asyncio.Protocol):
         except TimeoutError:
             raise
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+            known = error.errno is not None and error.errno > 0 and not isinstance(error, ssl.SSLError)
+            reason = os.strerror(error.errno) if known else error.strerror or str(error)
             raise Refused(f"no connection to {endpoint.authority}: {reason}") from None
         return connection
 
@@ -316,7 +317,7 @@ class Connection(asyncio.Protocol):
         self, endpoint: Endpoint, method: str, path: str, *, headers: dict[str, str], body: bytes, on_body: Callable[[bytes, float], None]
     ) -> Exchange:
         """Sends a request. ``on_body`` gets each piece of the response's body with the time it arrived."""
-        assert self._transport is not None  # noqa: S101 - set by open
+        assert self._transport is not None
         lines = [f"{method} {endpoint.path}{path} HTTP/1.1", f"Host: {endpoint.authority}", f"Content-Length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         message = "\r\n".join([*lines, "", ""]).encode("latin-1") + body

@@ -40,7 +40,6 @@ class CompletionStream:
         finish_reason: by the server, or None.
         ended: whether ``[DONE]`` came.
         server: speculation counters of this request, or None where not reported.
-        near_tie: gap in log-probability between the two best tokens at each position; empty unless asked for.
     """
 
     def __init__(self) -> None:
@@ -52,7 +51,7 @@ class CompletionStream:
         self.finish_reason: str | None = None
         self.ended = False
         self.server: ServerSpeculation | None = None
-        self.near_tie: list[float] = []
+        self._gaps: list[float | None] = []
         self._texts: list[str] = []
         self._decoder = Decoder()
         self._timings = False
@@ -92,6 +91,11 @@ class CompletionStream:
     def text(self) -> str:
         """The output so far: reasoning first, then content, in order of arrival."""
         return "".join(self._texts)
+
+    @property
+    def near_tie(self) -> list[float]:
+        """Gap in log-probability between the two best tokens at each position; empty unless told for every position."""
+        return [] if None in self._gaps else [gap for gap in self._gaps if gap is not None]
 
     @property
     def source(self) -> TokenSource:
@@ -139,7 +143,7 @@ class CompletionStream:
         if text:
             self._texts.append(text)
         if choice.get("logprobs"):
-            self.near_tie.extend(_gaps(choice["logprobs"]))
+            self._gaps.extend(_gaps(choice["logprobs"]))
         return text
 
     def _step(self, stamp: float, count: int, finished: int) -> None:
@@ -179,7 +183,7 @@ def _error(event_type: str, chunk: Any) -> BadStreamError | ServerError:
     return ServerError(str(cast("dict[str, Any]", error).get("message", error) if isinstance(error, dict) else error)[:500])
 
 
-def _gaps(logprobs: dict[str, Any]) -> list[float]:
+def _gaps(logprobs: dict[str, Any]) -> list[float | None]:
     """Gap between the two best tokens at each position of one choice, in the chat and in the completions layout."""
     positions: list[list[float]] = []
     if logprobs.get("content"):
@@ -190,4 +194,4 @@ def _gaps(logprobs: dict[str, Any]) -> list[float]:
         rows = cast("list[dict[str, float] | None]", logprobs["top_logprobs"])
         positions = [list((row or {}).values()) for row in rows]
     best = [sorted(values, reverse=True)[:2] for values in positions]
-    return [round(pair[0] - pair[1], 6) for pair in best if len(pair) == 2]
+    return [round(pair[0] - pair[1], 6) if len(pair) == 2 else None for pair in best]

@@ -82,7 +82,7 @@ class GoldenServer:
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a handler always runs in a task
+        assert task is not None
         self._tasks.add(task)
         self._writers.add(writer)
         try:

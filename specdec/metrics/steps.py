@@ -14,6 +14,10 @@ BURSTS = 0.05
 would show a plain variant with more than one token per step."""
 
 
+MULTIPLE = 0.1
+"""Share of chunks with several tokens from which a server is taken to send a chunk per step."""
+
+
 def typical_gap(times: tuple[float, ...]) -> float:
     """The gap between chunks that half of the time is spent in gaps no longer than: a median weighted by duration, seconds.
 
@@ -35,13 +39,19 @@ def typical_gap(times: tuple[float, ...]) -> float:
 def step_starts(record: RequestRecord) -> tuple[int, ...]:
     """Indexes of the chunks that begin a step, 0 among them.
 
-    A server may send the tokens of one step as several chunks, a moment apart. A chunk that comes sooner than ``BURST`` times
-    the typical gap after the one before it belongs to the same step, if at least a share of ``BURSTS`` of the gaps is so short.
-    Where the server itself told the steps (``token_source`` is ``server-timings``) every chunk begins one.
+    A server sends a step as one chunk, or each of its tokens as a chunk, a moment apart. It is taken to do the first if at least
+    a share of ``MULTIPLE`` of the chunks brings several tokens, or if it told its steps itself (``token_source`` is
+    ``server-timings``). Else a chunk that comes sooner than ``BURST`` times the typical gap after the one before it belongs to
+    the same step, if at least a share of ``BURSTS`` of the gaps is so short.
+
+    A client that gets too little processor time reads several chunks at once and takes them for a burst: on a plain variant, whose
+    tokens per step must be 1, that shows.
     """
     times = record.chunk_times
     every = tuple(range(len(times)))
-    if record.token_source == "server-timings":
+    counts = record.chunk_tokens or ()
+    multiple = sum(b - a > 1 for a, b in pairwise(counts))
+    if record.token_source == "server-timings" or multiple > MULTIPLE * len(times):
         return every
     shortest = BURST * typical_gap(times)
     starts = tuple(j for j in every if j == 0 or times[j] - times[j - 1] >= shortest)

@@ -88,6 +88,12 @@ def test_one_token_per_event_is_one_per_step(record: Make) -> None:
     assert tokens_per_step(record(chunk_times=paused, chunk_tokens=tuple(range(1, 51)), output_tokens=50)) == 1
 
 
+def test_chunks_of_several_tokens_are_steps_however_late_they_are_read(record: Make) -> None:
+    # Six tokens a step, and a starved client that reads every second chunk together with the one before it.
+    times = [0.2] + [0.2 + 0.04 * (1 + i // 2) + 0.0001 * (i % 2) for i in range(20)]
+    assert tokens_per_step(record(chunk_times=tuple(times), chunk_tokens=tuple(range(1, 122, 6)), output_tokens=121)) == 6
+
+
 def test_a_late_read_on_a_busy_machine_makes_no_burst(record: Make) -> None:
     times = [0.2 + 0.02 * i for i in range(50)]
     times[20] += 0.019

@@ -136,12 +136,16 @@ def test_vllm_reports_acceptance_per_request() -> None:
 
 
 def test_near_ties_in_both_layouts() -> None:
-    chat = {"content": [{"logprob": -0.1, "top_logprobs": [{"logprob": -0.1}, {"logprob": -2.5}]}, {"top_logprobs": [{"logprob": -1}]}]}
-    plain = {"top_logprobs": [{" a": -0.5, " b": -0.75}, None]}
-    stream = read(
-        (1.0, {"choices": [{"delta": {"content": "x"}, "logprobs": chat}]}), (2.0, {"choices": [{"text": "y", "logprobs": plain}]})
-    )
-    assert stream.near_tie == [2.4, 0.25]
+    chat = {"content": [{"logprob": -0.1, "top_logprobs": [{"logprob": -0.1}, {"logprob": -2.5}]}]}
+    plain = {"top_logprobs": [{" a": -0.5, " b": -0.75}]}
+    told = [
+        (1.0, {"choices": [{"delta": {"content": "x"}, "logprobs": chat}]}),
+        (2.0, {"choices": [{"text": "y", "logprobs": plain}]}),
+    ]
+    assert read(*told).near_tie == [2.4, 0.25]
+    # A position that tells one token only would shift all that follow, so that none is better than wrong ones.
+    lonely = {"content": [{"top_logprobs": [{"logprob": -1}]}]}
+    assert read(*told, (3.0, {"choices": [{"delta": {"content": "z"}, "logprobs": lonely}]})).near_tie == []
 
 
 @pytest.mark.parametrize(
