@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from specdec.benchmark.records import RunManifest
 from specdec.errors import EnvironmentFault, NoAccessError, SpecdecError
@@ -18,6 +18,18 @@ MANIFEST = "manifest.json"
 RECORDS = "records.jsonl"
 
 _TYPES = {".json": "application/json", ".jsonl": "application/x-ndjson", ".html": "text/html", ".md": "text/markdown", ".txt": "text/plain"}
+
+
+def client(session: Any, region: str) -> S3Client:
+    """An S3 client that retries: every call here can be repeated.
+
+    Args:
+        session: a boto3 session.
+        region: AWS region.
+    """
+    from botocore.config import Config
+
+    return session.client("s3", region_name=region, config=Config(retries={"total_max_attempts": 6, "mode": "standard"}))
 
 
 def upload(folder: Path, s3: S3Client, bucket: str, *, run: str | None = None) -> int:

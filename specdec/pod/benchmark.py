@@ -1,0 +1,205 @@
+"""The pod's course: wait, measure, publish, upload. Whatever fails, what was measured reaches the bucket."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import time
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from specdec.benchmark.llmperf import Case
+from specdec.benchmark.plan import Plan, new_run_id
+from specdec.benchmark.records import RunManifest
+from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EnvironmentFault, SpecdecError
+from specdec.pod.settings import Settings
+from specdec.publish import cloudwatch, datums, store
+from specdec.publish.journal import Journal
+
+if TYPE_CHECKING:
+    import boto3
+    from mypy_boto3_cloudwatch import CloudWatchClient
+
+_POLL_SECONDS = 5.0
+
+
+def say(message: str) -> None:
+    """One line with the time, for the pod's log."""
+    print(f"{datetime.now(UTC):%H:%M:%S} {message}", flush=True)
+
+
+def measure(settings: Settings, *, session: boto3.Session | None = None) -> int:
+    """Runs the lanes that the experiment names and returns the exit code.
+
+    The LLMPerf lane goes first, so that the manifest, which the exact lane writes, is last. Order of the end: publish, then
+    upload; a failure of the first does not keep the second from happening.
+
+    Raises:
+        SpecdecError: nothing was measured, or the run could not be stored.
+    """
+    import boto3
+
+    aws = session or boto3.Session()
+    metrics = cloudwatch.client(aws, settings.region)
+    run = new_run_id()
+    folder = settings.work / "runs" / run
+    folder.mkdir(parents=True)
+    say(f"run {run} of {settings.experiment.name}")
+    interrupted = False
+    try:
+        wait_for_services(settings.services, seconds=settings.wait_seconds)
+        _measure_lanes(settings, run, folder)
+    except KeyboardInterrupt:
+        interrupted = True
+        say("interrupted; what was measured is kept")
+    except SpecdecError as error:
+        say(f"error: {error}")
+        if not (folder / store.MANIFEST).exists():
+            _report_failure(metrics, settings, run, folder)
+            store.upload(folder, store.client(aws, settings.region), settings.bucket, run=run)
+            raise
+    return _deliver(settings, run, folder, metrics, aws, interrupted=interrupted)
+
+
+def _measure_lanes(settings: Settings, run: str, folder: Path) -> None:
+    from specdec.benchmark import run as exact
+
+    experiment = settings.experiment
+    environment: dict[str, Any] = {"stack": settings.stack, "region": settings.region, "place": "benchmark pod"}
+    cases: list[Case] = []
+    if "llmperf" in experiment.benchmark.lanes:
+        cases = _llmperf(settings, folder)
+    plan = Plan.from_experiment(experiment, settings.services, run=run, base=settings.work, environment=environment)
+    if "exact" in experiment.benchmark.lanes:
+        manifest = exact.run(plan, folder, on_event=lambda event: say(f"{event.message} {event.done}/{event.total}"))
+        say(f"exact lane: {manifest.status}, {manifest.counts}")
+    else:
+        _only_llmperf(plan, folder, cases)
+
+
+def _llmperf(settings: Settings, folder: Path) -> list[Case]:
+    from specdec.benchmark import llmperf_run
+    from specdec.pod import sources
+
+    if settings.llmperf_python is None:
+        raise SpecdecError("the llmperf lane is asked for and LLMPERF_PYTHON is not set", remedy="Start the pod by charts/pod/start.sh")
+    benchmark = settings.experiment.benchmark
+    scratch = settings.work / "llmperf"
+    installation = llmperf_run.Installation(
+        settings.llmperf_python, sources.llmperf(scratch / "source"), sources.tokenizer(scratch / "tokenizer")
+    )
+    arguments = llmperf_run.arguments_for(
+        settings.experiment.serving.target,
+        output_tokens=benchmark.output_tokens,
+        concurrency=benchmark.concurrency,
+        temperature=benchmark.temperature,
+        thinking=benchmark.thinking,
+    )
+    cases = llmperf_run.run_lane(
+        installation, arguments, settings.services, folder, on_event=lambda message, done, total: say(f"{message} {done}/{total}")
+    )
+    for case in cases:
+        for problem in case.problems:
+            say(f"LLMPerf, {case.variant}, {case.test_case}: {problem}")
+    return cases
+
+
+def _only_llmperf(plan: Plan, folder: Path, cases: list[Case]) -> None:
+    """Records and manifest of a run without the exact lane: no records, and complete if every call gave results."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    (folder / store.RECORDS).write_bytes(b"")
+    empty = [f"{case.variant}, {case.test_case}" for case in cases if not case.requests]
+    manifest = RunManifest(
+        run=plan.run,
+        status="failed" if empty else "complete",
+        experiment=plan.experiment,
+        configuration=plan.configuration,
+        configuration_hash=plan.configuration_hash,
+        started_utc=now,
+        ended_utc=now,
+        environment=plan.environment,
+        variants={target.variant: dataclasses.asdict(target) for target in plan.targets},
+        counts={},
+        server_counters={},
+        records_sha256=hashlib.sha256(b"").hexdigest(),
+        problem=f"LLMPerf gave no results for {'; '.join(empty)}" if empty else None,
+    )
+    scratch = folder / f"{store.MANIFEST}.new"
+    scratch.write_text(manifest.to_json(), encoding="utf-8")
+    scratch.replace(folder / store.MANIFEST)
+
+
+def _deliver(settings: Settings, run: str, folder: Path, metrics: CloudWatchClient, aws: boto3.Session, *, interrupted: bool) -> int:
+    finished = (folder / store.MANIFEST).exists()
+    published = True
+    try:
+        if finished:
+            sent = cloudwatch.publish(folder, metrics, experiment=settings.experiment.name)
+            say(f"published {sent} datums")
+        else:
+            _report_failure(metrics, settings, run, folder)
+    except SpecdecError as error:
+        published = False
+        say(f"error: not published: {error}" + (f". {error.remedy}" if error.remedy else ""))
+    files = store.upload(folder, store.client(aws, settings.region), settings.bucket, run=run)
+    say(f"{files} files in s3://{settings.bucket}/{store.PREFIX}{run}/")
+    if interrupted:
+        return EXIT_INTERRUPTED
+    if not finished:
+        return EXIT_FAILED
+    status = cloudwatch.load_run(folder)[0].status
+    return EXIT_OK if published and status == "complete" else EXIT_FAILED
+
+
+def _report_failure(metrics: CloudWatchClient, settings: Settings, run: str, folder: Path) -> None:
+    """Lets the alarm know of a run that ends without a manifest."""
+    failure = datums.failed_run(settings.experiment.name, datetime.now(UTC))
+    try:
+        cloudwatch.send([failure], metrics, run=run, journal=Journal(folder))
+    except SpecdecError as error:
+        say(f"error: the failure was not published: {error}")
+
+
+def wait_for_services(services: dict[str, str], *, seconds: float, poll: float = _POLL_SECONDS) -> None:
+    """Returns once every service says that it is healthy and serves a model.
+
+    Raises:
+        EnvironmentFault: one did not in time; the message says what each said last.
+    """
+    deadline = time.monotonic() + seconds
+    waiting = dict.fromkeys(services, "not asked yet")
+    told = ""
+    while waiting:
+        for variant in list(waiting):
+            problem = _not_ready(services[variant])
+            if problem is None:
+                say(f"{variant} is ready")
+                del waiting[variant]
+            else:
+                waiting[variant] = problem
+        if not waiting:
+            return
+        if time.monotonic() >= deadline:
+            words = "; ".join(f"{variant} at {services[variant]}: {problem}" for variant, problem in waiting.items())
+            raise EnvironmentFault(f"not ready after {seconds:.0f} s: {words}", remedy="Look at the servers' pods and logs")
+        now = ", ".join(f"{variant}: {problem}" for variant, problem in waiting.items())
+        if now != told:
+            say(f"waiting for {now}")
+            told = now
+        time.sleep(poll)
+
+
+def _not_ready(url: str) -> str | None:
+    base = url.rstrip("/").removesuffix("/v1")
+    for path in ("/health", "/v1/models"):
+        try:
+            with urllib.request.urlopen(f"{base}{path}", timeout=10) as answer:  # noqa: S310 (the scheme is the Job's)
+                answer.read()
+        except urllib.error.HTTPError as error:
+            return f"{path} answers {error.code}"
+        except (urllib.error.URLError, OSError) as error:
+            return f"{path}: {getattr(error, 'reason', error)}"
+    return None

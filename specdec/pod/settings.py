@@ -1,0 +1,73 @@
+"""What the pod is told, by environment variables and a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from specdec.errors import BadInputError, Mistake
+
+if TYPE_CHECKING:
+    from specdec.experiment import Experiment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The pod's orders.
+
+    Attributes:
+        experiment: what to measure.
+        services: base URL per variant.
+        bucket: where the run goes.
+        region: AWS region.
+        stack: stack name, kept with the run.
+        wait_seconds: how long the services may take to get ready.
+        work: folder for runs and scratch files.
+        llmperf_python: interpreter with LLMPerf's requirements, or None.
+    """
+
+    experiment: Experiment
+    services: dict[str, str]
+    bucket: str
+    region: str
+    stack: str
+    wait_seconds: float
+    work: Path
+    llmperf_python: Path | None
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Settings:
+        """Reads ``EXPERIMENT`` (path of the resolved experiment as JSON), ``SERVICES`` (JSON), ``BUCKET``, ``AWS_REGION``, ``STACK``,
+        ``WAIT_SECONDS``, ``WORK`` and ``LLMPERF_PYTHON``.
+
+        Raises:
+            BadInputError: one is missing or wrong; every mistake is in the message.
+        """
+        from pydantic import ValidationError
+
+        from specdec.experiment import Experiment
+
+        names = ("EXPERIMENT", "SERVICES", "BUCKET", "AWS_REGION", "STACK", "WAIT_SECONDS")
+        mistakes = [Mistake(name, None, "is not set", "Set it in the Job") for name in names if not environment.get(name)]
+        if mistakes:
+            raise BadInputError("environment", mistakes)
+        path = Path(environment["EXPERIMENT"])
+        try:
+            experiment = Experiment.model_validate_json(path.read_text(encoding="utf-8"))
+        except (OSError, ValidationError) as error:
+            mistakes.append(Mistake("EXPERIMENT", str(path), f"is no experiment: {error}", "Write Experiment.resolved() as JSON"))
+            raise BadInputError("environment", mistakes) from None
+        services: dict[str, str] = json.loads(environment["SERVICES"])
+        return cls(
+            experiment=experiment,
+            services=services,
+            bucket=environment["BUCKET"],
+            region=environment["AWS_REGION"],
+            stack=environment["STACK"],
+            wait_seconds=float(environment["WAIT_SECONDS"]),
+            work=Path(environment.get("WORK", "/work")),
+            llmperf_python=Path(python) if (python := environment.get("LLMPERF_PYTHON")) else None,
+        )
