@@ -9,8 +9,6 @@ import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
-from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
-from aws_cdk.lambda_layer_kubectl_v36 import KubectlV36Layer
 from constructs import Construct
 
 from trainium_constructs.acknowledgements import MANAGED, acknowledge, managed_policy, wildcard
@@ -20,9 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aws_cdk import aws_ec2 as ec2
-
-# kubectl supports one minor version above and below its own; each entry is the nearest layer that is published.
-_KUBECTL_LAYERS = {"1.34": KubectlV35Layer, "1.35": KubectlV35Layer, "1.36": KubectlV36Layer}
+    from aws_cdk import aws_lambda as lambda_
 
 _ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
 
@@ -93,7 +89,7 @@ class Cluster(Construct):
             default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
             default_capacity=0,
             kubectl_provider_options=eks.KubectlProviderOptions(
-                kubectl_layer=_KUBECTL_LAYERS[kubernetes_version](self, "KubectlLayer"),
+                kubectl_layer=_kubectl_layer(self, kubernetes_version),
             ),
         )
         cluster.node.add_dependency(control_plane_logs)
@@ -106,6 +102,20 @@ class Cluster(Construct):
         _accept_what_the_cdk_makes(cluster)
         # The stubs of Cluster lack one property of ICluster that the class has.
         self.cluster = cast("eks.ICluster", cluster)
+
+
+def _kubectl_layer(scope: Construct, kubernetes_version: str) -> lambda_.ILayerVersion:
+    """The layer with kubectl and Helm, of the cluster's version or, as kubectl allows, one minor version above it."""
+    # Each layer brings 37 MB that jsii has to take up before the first construct, so only one is imported.
+    if kubernetes_version == "1.36":
+        from aws_cdk.lambda_layer_kubectl_v36 import KubectlV36Layer
+
+        layer: lambda_.LayerVersion = KubectlV36Layer(scope, "KubectlLayer")
+    else:
+        from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
+
+        layer = KubectlV35Layer(scope, "KubectlLayer")
+    return cast("lambda_.ILayerVersion", layer)
 
 
 def _accept_what_the_cdk_makes(cluster: eks.Cluster) -> None:
