@@ -121,6 +121,7 @@ class ExperimentStack(cdk.Stack):
             bucket=store.bucket,
             namespace=KUBERNETES_NAMESPACE,
             metric_namespaces=series.NAMESPACES,
+            token_secret=experiment.serving.hf_token_secret,
         )
 
         system_nodes.node.add_dependency(node_addons, container_logs)

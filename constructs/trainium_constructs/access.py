@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import aws_cdk as cdk
 from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -24,7 +25,7 @@ class PodAccess(Construct):
     | service account | reads | writes |
     | --- | --- | --- |
     | server | models/, artifacts/ | artifacts/ |
-    | stager | models/ | models/ |
+    | stager | models/, the token's secret where one is named | models/ |
     | benchmark | runs/ | runs/, metrics of our namespaces |
 
     Attributes:
@@ -40,11 +41,12 @@ class PodAccess(Construct):
         bucket: s3.IBucket,
         namespace: str,
         metric_namespaces: Sequence[str],
+        token_secret: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         accounts = {
             "server": _objects(bucket, reads=(MODELS, ARTIFACTS), writes=(ARTIFACTS,)),
-            "stager": _objects(bucket, reads=(MODELS,), writes=(MODELS,)),
+            "stager": [*_objects(bucket, reads=(MODELS,), writes=(MODELS,)), *_secret(self, token_secret)],
             "benchmark": [*_objects(bucket, reads=(RUNS,), writes=(RUNS,)), _metrics(metric_namespaces)],
         }
         self.roles: dict[str, iam.Role] = {}
@@ -87,6 +89,18 @@ def _objects(bucket: s3.IBucket, *, reads: Sequence[str], writes: Sequence[str])
             resources=[bucket.arn_for_objects(f"{prefix}/*") for prefix in writes],
         ),
     ]
+
+
+def _secret(scope: Construct, name: str | None) -> list[iam.PolicyStatement]:
+    """Reading one secret. The ARN of a secret known by name ends in six characters that Secrets Manager chose."""
+    if name is None:
+        return []
+    arn = name
+    if not name.startswith("arn:"):
+        arn = cdk.Stack.of(scope).format_arn(
+            service="secretsmanager", resource="secret", resource_name=f"{name}-??????", arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME
+        )
+    return [iam.PolicyStatement(sid="ReadToken", actions=["secretsmanager:GetSecretValue"], resources=[arn])]
 
 
 def _metrics(namespaces: Sequence[str]) -> iam.PolicyStatement:

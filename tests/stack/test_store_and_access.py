@@ -108,6 +108,21 @@ def test_who_may_read_and_write_what(account: str, reads: set[str], writes: set[
     assert association["Namespace"] == "specdec"
 
 
+@pytest.mark.parametrize(
+    ("secret", "arn"),
+    [
+        ("hub-token", "arn:aws:secretsmanager:us-east-2:<AWS::AccountId>:secret:hub-token-??????"),
+        ("arn:aws:secretsmanager:us-east-2:111122223333:secret:x-AbCdEf", "arn:aws:secretsmanager:us-east-2:111122223333:secret:x-AbCdEf"),
+    ],
+)
+def test_only_the_stager_reads_the_token_and_only_that_secret(secret: str, arn: str) -> None:
+    found = template(("[serving]", f'[serving]\nhf_token_secret = "{secret}"'))
+    action = "secretsmanager:GetSecretValue"
+    assert allowed(found, "PodAccessStagerRole", action) == {arn}
+    assert json.dumps(found.of_type("AWS::IAM::Policy")).count(action) == 1
+    assert "secretsmanager:" not in json.dumps(template().of_type("AWS::IAM::Policy"))
+
+
 def test_metrics_go_to_our_namespaces_only() -> None:
     (metrics,) = [one for one in statements(template(), "PodAccessBenchmarkRole") if one["Action"] == "cloudwatch:PutMetricData"]
     assert metrics["Condition"] == {"StringEquals": {"cloudwatch:namespace": ["SpecDec/Exact", "SpecDec/Run", "Qwen/LLMPerf"]}}
