@@ -6,6 +6,7 @@ import base64
 import bz2
 import io
 import json
+import shlex
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from charts.names import BENCHMARK, labels, service_url, short_hash
 from charts.objects import PYTHON_IMAGE, digest, empty_dir, environment, metadata, off_instances, quantities, restricted
 from specdec.benchmark.prompts import SHIPPED
 from specdec.benchmark.prompts import load as load_prompts
+from specdec.errors import BadInputError, Mistake
 
 if TYPE_CHECKING:
     from specdec.experiment import Experiment
@@ -62,10 +64,17 @@ def prompt_file(prompts: str) -> Path | None:
     """The user's own prompt file, or None for a shipped set.
 
     Raises:
-        BadInputError: it cannot be read or is wrong: found here, before the pod finds it hours into a deployment.
+        BadInputError: it cannot be read or is wrong, found here before the pod finds it hours into a deployment; or its path
+            cannot be made again in the pod, where the experiment names it by the same path.
     """
+    if prompts in SHIPPED:
+        return None
+    path = Path(prompts)
+    if path.is_absolute() or ".." in path.parts:
+        remedy = "Put it below the folder you deploy from and name it by its path from there"
+        raise BadInputError("experiment", [Mistake("benchmark.prompts", prompts, "is not below the current folder", remedy)])
     load_prompts(prompts)
-    return None if prompts in SHIPPED else Path(prompts)
+    return path
 
 
 class LlmPerf(cdk8s.Chart):
@@ -91,15 +100,19 @@ class LlmPerf(cdk8s.Chart):
             "AWS_REGION": region,
             "EXPERIMENT": f"{HOME}/experiment.json",
             "HOME": "/work",
-            "PROMPTS": f"{HOME}/prompts-{own.name}" if own else experiment.benchmark.prompts,
             "PYTHONPATH": "/work/code",
             "SERVICES": json.dumps({v.name: service_url(v.service) for v in experiment.variants}, separators=(",", ":"), sort_keys=True),
             "STACK": experiment.stack_name(region),
             "WAIT_SECONDS": str(experiment.serving.startup_minutes * 60),
         }
+        steps = [
+            f"python -m tarfile -e {HOME}/code.tar.bz2 /work/code",
+            *([f"install -D {HOME}/prompts-{shlex.quote(own.name)} {shlex.quote(own.as_posix())}"] if own else []),
+            f"exec bash {HOME}/start.sh",
+        ]
         accelerator = experiment.capacity.instance_type
         suspended = experiment.capacity.desired_nodes == 0
-        job = f"llmperf-{short_hash([values, files, PYTHON_IMAGE, accelerator])}"
+        job = f"llmperf-{short_hash([values, steps, files, PYTHON_IMAGE, accelerator])}"
         selector = labels("llmperf", "benchmark")
         k8s.KubeJob(
             self,
@@ -110,13 +123,13 @@ class LlmPerf(cdk8s.Chart):
                 backoff_limit=1,
                 suspend=suspended,
                 template=k8s.PodTemplateSpec(
-                    metadata=k8s.ObjectMeta(labels=selector), spec=self._pod(files, {**values, "BUCKET": bucket}, accelerator)
+                    metadata=k8s.ObjectMeta(labels=selector), spec=self._pod(files, steps, {**values, "BUCKET": bucket}, accelerator)
                 ),
             ),
         )
 
     @staticmethod
-    def _pod(files: str, values: dict[str, str], accelerator: str) -> k8s.PodSpec:
+    def _pod(files: str, steps: list[str], values: dict[str, str], accelerator: str) -> k8s.PodSpec:
         return k8s.PodSpec(
             affinity=off_instances(accelerator),
             automount_service_account_token=False,
@@ -132,7 +145,7 @@ class LlmPerf(cdk8s.Chart):
                 k8s.Container(
                     name="benchmark",
                     image=PYTHON_IMAGE,
-                    command=["bash", "-c", f"python -m tarfile -e {HOME}/code.tar.bz2 /work/code && exec bash {HOME}/start.sh"],
+                    command=["bash", "-c", " && ".join(steps)],
                     working_dir="/work",
                     env=environment(values),
                     resources=k8s.ResourceRequirements(requests=quantities(cpu="4", memory="8Gi"), limits=quantities(memory="12Gi")),

@@ -26,6 +26,7 @@ from charts import llmperf, vllm_service
 from charts.model_storage import MOUNT_MEMORY
 from charts.names import PORT
 from specdec.catalog.chips import INSTANCES
+from specdec.errors import BadInputError
 from specdec.experiment import Experiment, load, parse
 from specdec.serving import artifact_path, command_line
 
@@ -324,23 +325,31 @@ def test_the_benchmarks_code_is_whole_and_imports_alone(built: dict[str, list[Ob
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("specdec."):
                 assert node.module in modules, f"{path.relative_to(tmp_path)} imports {node.module}, which the pod does not get"
-    code = "import specdec.benchmark.run, specdec.benchmark.plan, specdec.benchmark.prompts as p; print(len(p.load('classes')))"
+    code = "import specdec.pod.benchmark, specdec.pod.settings, specdec.benchmark.prompts as p; print(len(p.load('classes')))"
     done = subprocess.run([sys.executable, "-P", "-c", code], env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0
 
 
-def test_an_own_prompt_file_travels_with_the_job(tmp_path: Path, default: Experiment) -> None:
-    prompts = tmp_path / "mine.txt"
+def test_an_own_prompt_file_travels_with_the_job(tmp_path: Path, default: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    prompts = tmp_path / "mine" / "own.txt"
+    prompts.parent.mkdir()
     prompts.write_text("Say hi\n")
-    experiment = default.model_copy(update={"benchmark": default.benchmark.model_copy(update={"prompts": str(prompts)})})
-    made = objects(experiment)["llmperf"]
-    assert one(made, "ConfigMap")["data"]["prompts-mine.txt"] == "Say hi\n"
-    values = {entry["name"]: entry["value"] for entry in one(made, "Job")["spec"]["template"]["spec"]["containers"][0]["env"]}
-    assert values["PROMPTS"] == f"{llmperf.HOME}/prompts-mine.txt"
-    before = one(made, "Job")["metadata"]["name"]
+
+    def job(path: str) -> tuple[Object, Object]:
+        made = objects(default.model_copy(update={"benchmark": default.benchmark.model_copy(update={"prompts": path})}))["llmperf"]
+        return one(made, "ConfigMap"), one(made, "Job")
+
+    files, first = job("mine/own.txt")
+    assert files["data"]["prompts-own.txt"] == "Say hi\n"
+    command = first["spec"]["template"]["spec"]["containers"][0]["command"][-1]
+    assert f"install -D {llmperf.HOME}/prompts-own.txt mine/own.txt" in command
     prompts.write_text("Say ho\n")
-    assert one(objects(experiment)["llmperf"], "Job")["metadata"]["name"] != before
+    assert job("mine/own.txt")[1]["metadata"]["name"] != first["metadata"]["name"]
+    for outside in (str(prompts), "../own.txt", "mine/absent.txt"):
+        with pytest.raises(BadInputError, match="prompts"):
+            job(outside)
 
 
 def test_the_scripts_in_the_config_maps_are_the_tested_ones(built: dict[str, list[Object]]) -> None:
