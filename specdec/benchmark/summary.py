@@ -38,10 +38,10 @@ def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
             continue
         for case in (record.test_case, ALL_CASES):
             outcomes.setdefault((record.variant, case), Counter())[record.outcome] += 1
-        if record.outcome != "ok":
+        if record.outcome == "ok":
+            sources.setdefault(record.variant, Counter())[record.token_source] += 1
+        else:
             errors.setdefault(record.variant, Counter())[f"{record.outcome}: {record.error}"] += 1
-            continue
-        sources.setdefault(record.variant, Counter())[record.token_source] += 1
         for case in (record.test_case, ALL_CASES):
             numbers.setdefault((record.variant, case), []).append(_Numbers(record))
     variants: dict[str, Any] = {}
@@ -64,7 +64,7 @@ class _Numbers:
     """What the summary needs of one record; its chunks and text are not kept, so that a long run can be summarized."""
 
     def __init__(self, record: RequestRecord) -> None:
-        self.values = {metric.name: metric.of(record) for metric in ALL}
+        self.values = {metric.name: metric.of(record) for metric in ALL} if record.outcome == "ok" else {}
         times = record.chunk_times[-1:]
         # The metrics of a run read no more than this of a record.
         self.record = RequestRecord(
@@ -97,7 +97,7 @@ def _ends(record: RequestRecord) -> tuple[int, ...] | None:
 def _medians(numbers: list[_Numbers]) -> dict[str, float]:
     found: dict[str, float] = {}
     for metric in ALL:
-        values = [value for number in numbers if (value := number.values[metric.name]) is not None]
+        values = [value for number in numbers if (value := number.values.get(metric.name)) is not None]
         if values:
             found[metric.name] = median(values)
     for metric in OF_RUN:

@@ -9,12 +9,12 @@ from specdec.metrics.of_run import RunMetric, loaded_seconds
 
 
 def system_throughput(records: Sequence[RequestRecord]) -> float | None:
-    """Output tokens of all these requests over the seconds in which any was in flight. None without tokens.
+    """Output tokens of the requests that ended ``ok`` over the seconds in which any was in flight. None without tokens.
 
-    The records are those of one variant that ended ``ok``, warm-up left out.
+    The records are all those of one variant, warm-up left out: what failed took its time too.
     """
     seconds = loaded_seconds(records)
-    tokens = sum(record.output_tokens or 0 for record in records)
+    tokens = sum(record.output_tokens or 0 for record in records if record.outcome == "ok")
     return tokens / seconds if tokens and seconds > 0 else None
 
 

@@ -143,6 +143,9 @@ def test_throughput_leaves_out_the_others_turns(record: Make) -> None:
     assert loaded_seconds(turns) == pytest.approx(0.74)
     assert system_throughput(turns) == pytest.approx(39 / 0.74)
     assert system_throughput([]) is None
+    # One that failed took a second of the service and gave nothing.
+    failed = record(sent=200.0, outcome="cut", **{**CHUNKS, "chunk_times": (0.2, 0.4, 0.6, 1.0)})
+    assert system_throughput([*turns, failed]) == pytest.approx(39 / 1.74)
 
 
 def test_goodput_counts_failures_as_not_good(record: Make) -> None:

@@ -1,0 +1,57 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from specdec.benchmark.records import RequestRecord, RunManifest
+from specdec.benchmark.summary import as_table, summarize
+
+FILLED = {"chunk_times": (0.2, 0.23, 0.26, 0.32), "chunk_tokens": (1, 5, 11, 13), "output_tokens": 13, "token_source": "continuous-usage"}
+
+
+@pytest.fixture
+def summary(record: Callable[..., RequestRecord], tmp_path: Path) -> dict[str, object]:
+    records = [
+        record(warmup=True, test_case="warmup", **FILLED),
+        record(variant="speculative", test_case="json", sent=0.0, **FILLED),
+        record(variant="speculative", test_case="json", sent=10.0, outcome="cut", error="the connection closed", chunk_times=(0.2, 0.5)),
+        record(variant="baseline", test_case="json", sent=20.0, outcome="refused", error="no connection"),
+        record(variant="speculative", test_case="code", sent=30.0, **FILLED),
+    ]
+    (tmp_path / "records.jsonl").write_text("".join(item.to_json() + "\n" for item in records))
+    manifest = RunManifest(
+        run="r",
+        status="complete",
+        experiment="e",
+        configuration={},
+        configuration_hash="",
+        started_utc="",
+        ended_utc="",
+        environment={},
+        variants={"baseline": {}, "speculative": {}},
+        counts={},
+        server_counters={"baseline": None, "speculative": {"drafts": 3, "source": "vllm:spec_decode_*"}},
+        records_sha256="",
+    )
+    return summarize(manifest, tmp_path)
+
+
+def test_medians_of_what_is_known(summary: dict[str, dict[str, dict[str, dict[str, dict[str, float]]]]]) -> None:
+    json_case = summary["variants"]["speculative"]["test_cases"]["json"]
+    assert json_case["outcomes"] == {"ok": 1, "cut": 1}
+    assert json_case["TimePerOutputToken"] == pytest.approx(0.01)
+    # 13 tokens in 0.32 s, and half a second that was lost to the request that was cut.
+    assert json_case["SystemThroughput"] == pytest.approx(13 / 0.82)
+    assert summary["variants"]["baseline"]["test_cases"]["json"] == {"outcomes": {"refused": 1}}
+    assert summary["variants"]["speculative"]["test_cases"]["all"]["outcomes"] == {"ok": 2, "cut": 1}
+
+
+def test_the_table_puts_a_dash_for_what_is_not_known(summary: dict[str, object]) -> None:
+    lines = as_table(summary).splitlines()
+    assert [line.split() for line in lines if line.startswith("json")] == [
+        ["json", "baseline", "0", "1", "-", "-", "-", "-", "-", "-"],
+        ["json", "speculative", "1", "1", "200.0", "10.00", "4.00", "40.0", "0.32", "15.9"],
+    ]
+    assert "baseline: token counts from none; server counters not reported" in lines
+    assert "baseline: 1 x refused: no connection" in lines
+    assert "speculative: token counts from continuous-usage (2); server counters vllm:spec_decode_*" in lines
