@@ -12,6 +12,7 @@ from specdec.errors import EXIT_INTERRUPTED, SpecdecError
 COMMANDS = {
     "rehearse": "Run the whole experiment on this machine: no account, no accelerator.",
     "check": "Find out before spending what would fail, and what an hour costs.",
+    "estimate": "List what an hour costs and what a token may cost, without asking AWS.",
     "manifests": "Print every Kubernetes object of the experiment.",
     "stacks": "Show how mature each serving stack is and what it can do.",
     "bench": "Measure OpenAI-compatible endpoints against each other.",
@@ -19,6 +20,7 @@ COMMANDS = {
     "report": "Judge a stored run, or compare two.",
     "nodes": "Set the number of accelerator nodes, and follow what happens on them.",
     "wait": "Wait until a new run has ended, or something has failed.",
+    "run": "Start another benchmark run on a deployed stack.",
     "runs": "List the runs in the bucket.",
     "clone": "Take the experiment to another region.",
     "leftovers": "List what still exists after the stack is destroyed.",

@@ -130,7 +130,7 @@ def asked(clients: Clients, *, instance_type: str, region: str) -> float | None:
 def price_in(products: list[str]) -> float | None:
     """The hourly on-demand price in an answer of the pricing API: a list of JSON documents, one a product."""
     for text in products:
-        product: dict[str, Any] = json.loads(text) if isinstance(text, str) else text
+        product: dict[str, Any] = json.loads(text)
         for term in product.get("terms", {}).get("OnDemand", {}).values():
             for dimension in term["priceDimensions"].values():
                 price = float(dimension["pricePerUnit"].get("USD", 0))

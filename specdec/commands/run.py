@@ -1,0 +1,96 @@
+"""``specdec run``: another benchmark run on a deployed stack."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from specdec import console
+from specdec.commands.nodes import opened
+from specdec.commands.options import experiment_option, region_option
+from specdec.errors import EXIT_OK, SpecdecError
+
+if TYPE_CHECKING:
+    from specdec.experiment import Experiment
+
+
+@click.command()
+@experiment_option
+@region_option
+@click.option("--prompts", metavar="SET|FILE", help="Other prompts than the experiment's.")
+@click.option("--lane", "lanes", multiple=True, type=click.Choice(["exact", "llmperf"]), help="Only this lane; may be given again.")
+@click.option("--repeats", type=click.IntRange(min=1), help="Times each prompt is sent to each variant.")
+@click.option("--output-tokens", type=click.IntRange(min=2), help="Tokens of every answer.")
+@click.option("--concurrency", type=click.IntRange(min=1), help="Requests in flight.")
+@click.option("--print", "printing", is_flag=True, help="Print what would be applied, as JSON, and start nothing.")
+def command(
+    experiment_path: Path,
+    region: str | None,
+    prompts: str | None,
+    lanes: tuple[str, ...],
+    repeats: int | None,
+    output_tokens: int | None,
+    concurrency: int | None,
+    printing: bool,
+) -> int:
+    """Start another benchmark run on a deployed stack, with other prompts, lanes or repeats; nothing is deployed again.
+
+    Needs kubectl and a way to the cluster's API. The records come to the bucket: `specdec wait`, then `specdec report --stack NAME`.
+    """
+    from specdec.operate.kubernetes import Kubectl
+    from specdec.preflight.store import bucket_of
+
+    experiment, name, clients = opened(experiment_path, region)
+    changes = {"prompts": prompts, "lanes": lanes or None, "repeats": repeats, "output_tokens": output_tokens, "concurrency": concurrency}
+    bucket = bucket_of(experiment, name, clients)
+    if bucket is None:
+        raise SpecdecError(f"there is no bucket in {name} yet", remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}")
+    wanted = with_changes(experiment, {field: value for field, value in changes.items() if value is not None})
+    started = objects(wanted, region=name, bucket=bucket, suffix=datetime.now(UTC).strftime("%m%d%H%M%S"))
+    document = json.dumps({"apiVersion": "v1", "kind": "List", "items": started}, indent=2)
+    if printing:
+        click.echo(document)
+        return EXIT_OK
+    kubectl = Kubectl(experiment, name, clients)
+    # Server-side, since the code in the config maps is larger than the annotation that a client-side apply writes.
+    kubectl(["apply", "--server-side", "--filename", "-"], stdin=document)
+    (job,) = (item["metadata"]["name"] for item in started if item["kind"] == "Job")
+    click.echo(job)
+    console.say("Follow it with: specdec wait")
+    return EXIT_OK
+
+
+def with_changes(experiment: Experiment, changes: dict[str, Any]) -> Experiment:
+    """The same experiment with other fields in its benchmark.
+
+    Raises:
+        BadInputError: the prompts cannot be read.
+    """
+    from specdec.benchmark import prompts as prompt_sets
+
+    changed = experiment.model_copy(update={"benchmark": experiment.benchmark.model_copy(update=changes)})
+    prompt_sets.load(changed.benchmark.prompts)
+    return changed
+
+
+def objects(experiment: Experiment, *, region: str, bucket: str, suffix: str) -> list[dict[str, Any]]:
+    """The benchmark's Kubernetes objects under a Job name of their own, to be started at once.
+
+    Args:
+        experiment: with the benchmark as it is to run.
+        region: the region of the cluster.
+        bucket: where the run goes.
+        suffix: end of the Job's name, which makes it another Job than all before.
+    """
+    import charts
+
+    found: list[dict[str, Any]] = charts.build(experiment, region=region, bucket=bucket)["llmperf"].to_json()
+    for item in found:
+        if item["kind"] == "Job":
+            item["metadata"]["name"] = f"{item['metadata']['name']}-{suffix}"
+            item["spec"]["suspend"] = False
+    return found
