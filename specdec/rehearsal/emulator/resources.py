@@ -6,7 +6,6 @@ Property names and ``Ref`` values: the AWS CloudFormation template reference (re
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
@@ -292,7 +291,7 @@ def _create_math_alarm(clients: Clients, properties: Properties) -> Resource:
     fields |= {name: int(fields[name]) for name in ("DatapointsToAlarm", "EvaluationPeriods") if name in fields}
     fields |= {"Threshold": float(fields["Threshold"])} if "Threshold" in fields else {}
     fields |= {"ActionsEnabled": str(fields["ActionsEnabled"]).lower() == "true"} if "ActionsEnabled" in fields else {}
-    name = str(properties.get("AlarmName") or f"alarm-{uuid.uuid4().hex[:12]}")
+    name = str(properties["AlarmName"])
     cloudwatch = clients("cloudwatch")
     cloudwatch.put_metric_alarm(AlarmName=name, Metrics=[_alarm_query(query) for query in _items(properties, "Metrics")], **fields)
     return Resource(name, {"Arn": cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"][0]["AlarmArn"]})

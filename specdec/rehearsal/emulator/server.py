@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import importlib
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -91,15 +92,20 @@ def _wrap_bucket(table: dict[str, Callable[..., Any]]) -> dict[str, Callable[...
 def _wrap_alarm(table: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
     math = _adapt(MATH_ALARM)
 
-    def of(properties: Properties) -> dict[str, Callable[..., Any]]:
-        return math if properties.get("Metrics") else table
+    def create(logical_id: str, properties: Properties, stack: str) -> Any:
+        if not properties.get("Metrics"):
+            return table["create"](logical_id, properties, stack)
+        # As CloudFormation names what a template does not name.
+        name = properties.get("AlarmName") or f"{stack}-{logical_id}-{secrets.token_hex(6).upper()}"
+        return math["create"](logical_id, {**properties, "AlarmName": name}, stack)
 
-    return {
-        **table,
-        "create": lambda logical_id, properties, stack: of(properties)["create"](logical_id, properties, stack),
-        "update": lambda physical_id, old, new, stack: of(new)["update"](physical_id, old, new, stack),
-        "delete": lambda physical_id, properties: of(properties)["delete"](physical_id, properties),
-    }
+    def update(physical_id: str, old: Properties, new: Properties, stack: str, logical_id: str) -> Any:
+        if not new.get("Metrics"):
+            return table["update"](physical_id, old, new, stack, logical_id)
+        # PutMetricAlarm replaces what has the name.
+        return math["create"](logical_id, {**new, "AlarmName": new.get("AlarmName") or physical_id}, stack)
+
+    return {**table, "create": create, "update": update}
 
 
 def extend() -> None:
