@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from specdec.catalog.chips import INSTANCES
+from specdec.catalog.regions import WITHOUT_BUDGETS
 from specdec.errors import Mistake
 
 if TYPE_CHECKING:
@@ -167,6 +168,17 @@ def _guard_pairs(guards: Guards) -> Iterator[Mistake]:
             )
 
 
+def _budget_regions(regions: tuple[str, ...], guards: Guards) -> Iterator[Mistake]:
+    without = [region for region in regions if region in WITHOUT_BUDGETS]
+    if guards.monthly_budget_usd is not None and without:
+        yield Mistake(
+            "guards.monthly_budget_usd",
+            guards.monthly_budget_usd,
+            f"cannot be: CloudFormation makes no budgets in {', '.join(without)}",
+            "Remove it and make the budget in the console, where it is of the account; the scale_down guards work everywhere",
+        )
+
+
 _CHECKS: tuple[tuple[tuple[str, ...], Callable[..., Iterator[Mistake]]], ...] = (
     (("cluster",), _addresses),
     (("cluster",), _principals),
@@ -176,4 +188,5 @@ _CHECKS: tuple[tuple[tuple[str, ...], Callable[..., Iterator[Mistake]]], ...] = 
     (("capacity",), _efa_cards),
     (("owner", "tags", "variants"), _tag_rules),
     (("guards",), _guard_pairs),
+    (("regions", "guards"), _budget_regions),
 )

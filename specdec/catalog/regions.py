@@ -46,3 +46,30 @@ def other_zone(instance_type: str, region: str, zone: str) -> str:
     """A zone of the region besides ``zone``: the first that the catalogue lists, else the first by letter."""
     listed = [name for offer in OFFERS.get(instance_type, ()) if offer.region == region for name in offer.zones]
     return next(name for name in (*listed, f"{region}a", f"{region}b") if name != zone)
+
+
+WITHOUT_BUDGETS = frozenset(
+    {
+        "af-south-1",
+        "ap-east-1",
+        "ap-east-2",
+        "ap-northeast-3",
+        "ap-south-2",
+        "ap-southeast-3",
+        "ap-southeast-4",
+        "ap-southeast-5",
+        "ap-southeast-6",
+        "ap-southeast-7",
+        "ca-west-1",
+        "eu-central-2",
+        "eu-north-1",
+        "eu-south-1",
+        "eu-south-2",
+        "il-central-1",
+        "me-central-1",
+        "mx-central-1",
+        "us-gov-east-1",
+        "us-gov-west-1",
+    }
+)
+"""Regions in which CloudFormation has no ``AWS::Budgets::Budget``, from the schemas in cfn-lint 1.58.0 (read 2026-11-29)."""

@@ -5,7 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from cfnlint.helpers import REGIONS
+from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
+from cfnlint.schema._exceptions import ResourceNotFoundError
 
+from specdec.catalog.regions import WITHOUT_BUDGETS
 from specdec.errors import BadInputError, Mistake
 from specdec.experiment import parse
 from tests.stack.synthesis import DEFAULT, ROOT
@@ -66,6 +70,23 @@ def test_an_unknown_region_is_refused_with_the_known_ones_unless_it_is_meant() -
         "eu-north-1b",
         "eu-north-1a",
     )
+
+
+def test_a_budget_where_cloudformation_has_none() -> None:
+    guards = '[guards]\nmonthly_budget_usd = 1.0\nbudget_email = "a@example.com"\n\n[capacity]'
+    text = DEFAULT.replace("[capacity]", guards)
+    parse(text)
+    assert "ap-south-2" in mistakes(text.replace("us-east-2", "ap-south-2"))["guards.monthly_budget_usd"].problem
+
+
+def test_the_regions_without_budgets_are_those_of_the_linters_schemas() -> None:
+    without: set[str] = set()
+    for region in REGIONS:
+        try:
+            PROVIDER_SCHEMA_MANAGER.get_resource_schema(region, "AWS::Budgets::Budget")
+        except ResourceNotFoundError:
+            without.add(region)
+    assert without == WITHOUT_BUDGETS
 
 
 def test_a_word_that_is_no_region_is_refused_even_then() -> None:
