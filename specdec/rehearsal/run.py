@@ -1,0 +1,344 @@
+"""The rehearsal: the whole experiment on this machine, every step by the code that AWS will see.
+
+Configuration, stack, deployment into an embedded AWS account, two services that really infer, measurement, metrics and
+records published and read back, verdict, destruction, and a look for leftovers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from specdec import console
+from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EnvironmentFault, SpecdecError
+from specdec.rehearsal import kept, packages
+from specdec.rehearsal.emulator import CHECKOUT, EmbeddedAws
+
+if TYPE_CHECKING:
+    from specdec.benchmark.plan import Plan
+    from specdec.benchmark.records import RunManifest
+    from specdec.experiment import Experiment, Variant
+    from specdec.rehearsal.cdk import Cdk
+    from specdec.rehearsal.engines import Engine, Service
+    from specdec.report import Written
+
+PROMPTS = "rehearsal"
+"""Prompt set of the rehearsal: few and short, of the same classes, in forms that a model of 135M parameters can follow."""
+OUTPUT_TOKENS = 96
+QUICK_OUTPUT_TOKENS = 48
+
+EMULATED = {
+    "AWS": "an emulator took the stack (ministack): it accepts more than AWS does, and there is no capacity to run out of",
+    "Kubernetes": "there is no cluster: the manifests that would be applied were recorded, and no pod ran",
+    "Trainium": "the services are a small model on this machine's CPU",
+}
+"""What is not the real thing, as the manifest and the report say it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What to rehearse.
+
+    Attributes:
+        experiment: the experiment.
+        path: its file.
+        runs: folder of runs.
+        quick: fewer prompts and shorter answers: for a look at the machinery, too few for a verdict.
+        keep: leave the embedded account and the servers running.
+        test_cases: only these; all by default.
+    """
+
+    experiment: Experiment
+    path: Path
+    runs: Path
+    quick: bool = False
+    keep: bool = False
+    test_cases: tuple[str, ...] = ()
+
+
+@dataclass
+class Outcome:
+    """How a rehearsal went.
+
+    Attributes:
+        status: process exit status.
+        folder: the run folder, if anything was measured.
+        report: the report, if the run is whole.
+        seconds: by phase.
+        kept: what was left running.
+    """
+
+    status: int = EXIT_FAILED
+    folder: Path | None = None
+    report: Written | None = None
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    kept: list[kept.Kept] = field(default_factory=list[kept.Kept])
+
+
+def rehearse(settings: Settings, engine: Engine) -> Outcome:
+    """Carries the rehearsal out. Whatever happens, nothing that was started here stays, unless ``keep`` asks for it.
+
+    Raises:
+        SpecdecError: a phase failed; what was measured until then is kept.
+        KeyboardInterrupt: Ctrl-C before the measurement. During it, the outcome has the status for it.
+    """
+    return _Rehearsal(settings, engine).run()
+
+
+class _Rehearsal:
+    def __init__(self, settings: Settings, engine: Engine) -> None:
+        self._settings = settings
+        self._experiment = settings.experiment
+        self._region = settings.experiment.regions[0]
+        self._engine = engine
+        self._outcome = Outcome()
+
+    def run(self) -> Outcome:
+        with ExitStack() as cleaning:
+            state = Path(tempfile.mkdtemp(prefix="specdec-rehearsal-"))
+            cleaning.callback(self._clean, state)
+            with self._phase("checking this machine") as step:
+                self._check(step)
+            weights = self._in_background(cleaning)
+            aws = EmbeddedAws(state / "aws", outlive=self._settings.keep)
+            cleaning.callback(lambda: None if self._outcome.kept else aws.stop())
+            cleaning.callback(lambda: None if self._outcome.kept else self._engine.stop())
+            cdk = self._deploy(aws, state)
+            with self._phase("making the model ready") as step:
+                self._await(weights, step)
+            services = self._serve(state)
+            manifest = self._measure(services)
+            if manifest.status == "complete":
+                self._publish(aws, cdk)
+            self._report()
+            if self._settings.keep and manifest.status == "complete":
+                self._keep(aws, services)
+            else:
+                self._engine.stop()
+                self._destroy(aws, cdk)
+        self._conclude(manifest)
+        return self._outcome
+
+    @contextmanager
+    def _phase(self, title: str) -> Generator[console.Progress]:
+        started = time.monotonic()
+        try:
+            with console.progress(title) as step:
+                yield step
+        finally:
+            self._outcome.seconds[title] = round(time.monotonic() - started, 1)
+
+    def _check(self, step: console.Progress) -> None:
+        self._settings.runs.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(self._settings.runs).free
+        if free < _RUN_BYTES:
+            raise EnvironmentFault(
+                f"No space for a run in {self._settings.runs}: {free >> 20} MB are free, {_RUN_BYTES >> 20} MB are needed",
+                remedy="Free some space, or name a folder on another disk with --out",
+            )
+        self._engine.check()
+        if not packages.present(CHECKOUT):
+            step.update("installing the CDK command")
+            packages.install(CHECKOUT, dict(os.environ), self._settings.runs / "npm-ci.log", step.update)
+
+    def _in_background(self, cleaning: ExitStack) -> Future[None]:
+        """Makes the weights while CloudFormation is busy; nothing is measured yet."""
+        pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="weights")
+        stopping = threading.Event()
+
+        def note(_: str) -> None:
+            if stopping.is_set():
+                raise KeyboardInterrupt
+
+        def end() -> None:
+            stopping.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+        cleaning.callback(end)
+        return pool.submit(self._engine.prepare, note)
+
+    def _await(self, weights: Future[None], step: console.Progress) -> None:
+        while not weights.done():
+            step.update("writing the weights at full precision; once per machine")
+            time.sleep(0.1)
+        weights.result()
+
+    def _deploy(self, aws: EmbeddedAws, state: Path) -> Cdk:
+        from specdec.rehearsal.cdk import Cdk
+
+        cdk = Cdk(aws, self._settings.path, state / "cdk")
+        with self._phase("synthesizing the stack") as step:
+            cdk.synth(step.update)
+        with self._phase("starting the embedded AWS account"):
+            aws.start()
+        regions = list(dict.fromkeys(stack.region for stack in cdk.stacks))
+        with self._phase("bootstrapping it for the CDK") as step:
+            cdk.bootstrap(regions, step.update)
+        with self._phase(f"deploying {', '.join(stack.name for stack in cdk.stacks)}") as step:
+            self._outputs = cdk.deploy(step.update)
+        return cdk
+
+    def _serve(self, state: Path) -> tuple[Service, ...]:
+        with self._phase(f"starting the services ({self._engine.name})") as step:
+            return self._engine.start(self._variants(), state / "servers", step.update)
+
+    def _variants(self) -> tuple[Variant, ...]:
+        return tuple(sorted(self._experiment.variants, key=lambda variant: variant.name != self._experiment.baseline.name))
+
+    def _measure(self, services: Sequence[Service]) -> RunManifest:
+        from specdec.benchmark.run import RunEvent, run
+
+        plan = plan_of(self._settings, services, self._engine)
+        folder = self._settings.runs / plan.run
+        self._outcome.folder = folder
+        with self._phase(f"measuring into {folder}") as step:
+
+            def show(event: RunEvent) -> None:
+                step.update(event.message, event.done, event.total)
+
+            manifest = run(plan, folder, on_event=show)
+            if manifest.status == "failed":
+                step.update("failed")
+        if manifest.status == "failed":
+            self._blame(manifest)
+        return manifest
+
+    def _blame(self, manifest: RunManifest) -> None:
+        """Raises the reason a run failed: first of all, a server that ended."""
+        records = f"The records until then are in {self._outcome.folder}"
+        try:
+            self._engine.watch()
+        except SpecdecError as died:
+            raise SpecdecError(f"The measurement failed: {died}", remedy=records) from None
+        raise SpecdecError(f"The measurement failed: {manifest.problem}", remedy=records)
+
+    def _publish(self, aws: EmbeddedAws, cdk: Cdk) -> None:
+        from specdec.publish import cloudwatch, store
+
+        folder = self._folder
+        session = aws.session(self._region)
+        with self._phase("publishing metrics and records, and reading them back") as step:
+            client, name = session.client("cloudwatch"), self._experiment.name
+            step.update("metrics to CloudWatch")
+            sent = cloudwatch.publish(folder, client, experiment=name)
+            back = cloudwatch.read_back(folder, client, experiment=name)
+            if not sent or back.differences:
+                shown = "; ".join(str(difference) for difference in back.differences[:3])
+                raise SpecdecError(f"CloudWatch does not give back what was published: {shown or 'no datum was sent'}")
+            bucket = self._outputs[self._experiment.stack_name(self._region)]["Bucket"]
+            s3 = session.client("s3")
+            step.update("records to S3")
+            store.upload(folder, s3, bucket)
+            with tempfile.TemporaryDirectory() as scratch:
+                # The download checks the records against the digest in the manifest.
+                store.download(folder.name, s3, bucket, Path(scratch))
+            _ = cdk
+        console.say(f"  {back.compared} metric series with {back.samples} values agree; records in s3://{bucket} agree")
+
+    @property
+    def _folder(self) -> Path:
+        if self._outcome.folder is None:
+            raise SpecdecError("nothing was measured")
+        return self._outcome.folder
+
+    def _report(self) -> None:
+        from specdec.report import write
+
+        with self._phase("judging"):
+            self._outcome.report = write(self._folder)
+
+    def _destroy(self, aws: EmbeddedAws, cdk: Cdk) -> None:
+        from specdec.preflight import leftovers
+
+        with self._phase("destroying the stack, looking for leftovers") as step:
+            cdk.destroy(step.update)
+            step.update("looking for leftovers")
+            left = [
+                leftover
+                for stack in cdk.stacks
+                for leftover in leftovers.find(self._experiment, stack.region, aws.session(stack.region).client)
+            ]
+        strays = [leftover for leftover in left if leftover.kept is None]
+        if strays:
+            raise SpecdecError("left behind: " + ", ".join(f"{leftover.kind} {leftover.name}" for leftover in strays))
+        for leftover in left:
+            console.say(f"  kept on purpose: {leftover.kind} {leftover.name} ({leftover.kept})")
+
+    def _keep(self, aws: EmbeddedAws, services: Sequence[Service]) -> None:
+        processes = [kept.described(f"{s.variant} service", s.url, s.pid) for s in services if s.pid]
+        if aws.pid is not None:
+            processes.append(kept.described("embedded AWS", aws.endpoint, aws.pid))
+        kept.write(processes)
+        self._outcome.kept = processes
+
+    def _conclude(self, manifest: RunManifest) -> None:
+        complete = {"complete": EXIT_OK, "interrupted": EXIT_INTERRUPTED, "failed": EXIT_FAILED}
+        self._outcome.status = complete[manifest.status]
+
+    def _clean(self, state: Path) -> None:
+        """Removes the scratch folder after a success; a failure's logs are named in its message and stay."""
+        if self._outcome.status == EXIT_OK and not self._outcome.kept:
+            shutil.rmtree(state, ignore_errors=True)
+
+
+_RUN_BYTES = 256 << 20
+
+
+def plan_of(settings: Settings, services: Sequence[Service], engine: Engine) -> Plan:
+    """What the rehearsal measures: the experiment's exact lane, cut to what this machine can do in a few minutes.
+
+    The configuration in the manifest is the one that ran; ``environment.experiment_hash`` is that of the experiment's file.
+    """
+    from specdec.benchmark.plan import Plan
+    from specdec.benchmark.prompts import SHIPPED
+
+    experiment = settings.experiment
+    asked = experiment.benchmark
+    own_prompts = asked.prompts not in SHIPPED
+    benchmark = asked.model_copy(
+        update={
+            "prompts": asked.prompts if own_prompts else PROMPTS,
+            "output_tokens": min(asked.output_tokens, QUICK_OUTPUT_TOKENS if settings.quick else OUTPUT_TOKENS),
+            "concurrency": 1,
+            "repeats": 1,
+            "lanes": ("exact",),
+            "schedule": "alternate",
+            "arrival": "closed",
+            "rate": None,
+        }
+    )
+    cut = experiment.model_copy(update={"benchmark": benchmark})
+    environment: dict[str, Any] = {
+        "engine": engine.facts(),
+        "emulated": {**EMULATED, **{f"engine, {number}": limit for number, limit in enumerate(engine.limits, 1)}},
+        "experiment_hash": experiment.configuration_hash(),
+    }
+    plan = Plan.from_experiment(cut, {s.variant: s.url for s in services}, base=settings.path.parent, environment=environment)
+    real = {service.variant: service for service in services}
+    targets = tuple(
+        dataclasses.replace(
+            target,
+            model=real[target.variant].model,
+            mode=real[target.variant].mode,
+            draft=real[target.variant].draft,
+            window=real[target.variant].window,
+        )
+        for target in plan.targets
+    )
+    plan = dataclasses.replace(plan, targets=targets, warmup=1)
+    if settings.test_cases:
+        plan = plan.only(settings.test_cases)
+    if settings.quick:
+        first = {prompt.test_case: prompt for prompt in reversed(plan.prompts)}
+        plan = dataclasses.replace(plan, prompts=tuple(prompt for prompt in plan.prompts if first[prompt.test_case] is prompt))
+    return plan
