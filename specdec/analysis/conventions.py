@@ -64,7 +64,7 @@ NXDI_FUSED = Convention(
 )
 """The draft runs k times, the last proposal is not used: up to k tokens per step."""
 
-_OF_STACK = {"textbook": TEXTBOOK, "fused": NXDI_FUSED}
+_BY_NAME = {convention.name: convention for convention in (TEXTBOOK, NXDI_FUSED)}
 
 
 def convention_of(manifest: RunManifest) -> Convention:
@@ -72,7 +72,7 @@ def convention_of(manifest: RunManifest) -> Convention:
     from specdec.catalog.stacks import STACKS
 
     stack = STACKS.get(manifest.configuration.get("serving", {}).get("stack", ""))
-    return TEXTBOOK if stack is None or is_local(manifest) else _OF_STACK[stack.convention]
+    return TEXTBOOK if stack is None or is_local(manifest) else _BY_NAME[stack.convention]
 
 
 def is_local(manifest: RunManifest) -> bool:

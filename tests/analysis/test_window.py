@@ -1,0 +1,140 @@
+"""The window model against simulated services whose acceptance and cost are known."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from specdec.analysis.advise import Measured, advise
+from specdec.analysis.conventions import NXDI_FUSED, TEXTBOOK, Convention
+from specdec.analysis.observation import Observation, observe
+from specdec.analysis.window import LARGEST, Model, acceptance_for, best_speedup, break_even, constant_tokens, fit
+from tests.analysis.simulate import PLAIN_STEP, service
+
+
+def observation(
+    convention: Convention, *, a: float, c: float, f: float = 0.0, window: int = 7, seed: int = 1, prompts: int = 8
+) -> Observation:
+    base = service("baseline", prompts=prompts, seed=seed)
+    fast = service(
+        "fast",
+        prompts=prompts,
+        seed=seed,
+        window=window,
+        wasted=convention.wasted,
+        acceptance=lambda _: a,
+        cost=lambda k: 1 + f + c * k,
+        tokens=600,
+    )
+    found = observe(base, fast, convention=convention, window=window)
+    assert found is not None
+    return found
+
+
+def true_tpot(convention: Convention, window: int, *, a: float, c: float) -> float:
+    # Written out as a sum of powers, apart from the code under test: 1 + a + ... + a^d.
+    tokens = sum(a**i for i in range(window - convention.wasted + 1))
+    return PLAIN_STEP * (1 + c * window) / tokens
+
+
+@pytest.mark.parametrize("convention", [TEXTBOOK, NXDI_FUSED])
+@pytest.mark.parametrize(("a", "c"), [(0.5, 0.05), (0.7, 0.1), (0.9, 0.19), (0.97, 0.3)])
+def test_recovers_acceptance_and_cost(convention: Convention, a: float, c: float) -> None:
+    model = fit([observation(convention, a=a, c=c)], convention, draws=0)
+    assert model.rate[0] == pytest.approx(a, abs=0.03)
+    assert model.slope[0] == pytest.approx(c, abs=0.01)
+    assert model.baseline[0] == pytest.approx(PLAIN_STEP, rel=0.01)
+    assert model.undrafted[0] == 0
+
+
+def test_names_the_best_window() -> None:
+    # Textbook, a = 0.8, c = 0.1: the best window is 6 at 2.47 times (docs/window.md).
+    model = fit([observation(TEXTBOOK, a=0.8, c=0.1, window=9)], TEXTBOOK)
+    advice = advise(Measured(("fast",), None, (9,)), [model], test_case="case", tpots={})
+    assert advice.recommended in (5, 6, 7)
+    assert advice.predicted_speedup == pytest.approx(2.47, rel=0.04)
+
+
+def test_off_is_an_answer() -> None:
+    model = fit([observation(NXDI_FUSED, a=0.2, c=0.19)], NXDI_FUSED)
+    advice = advise(Measured(("fast",), None, (7,)), [model], test_case="case", tpots={})
+    assert advice.recommended is None
+    assert advice.predicted_speedup == 1.0
+    assert advice.confirm is None
+    assert "leave speculation off" in advice.says
+
+
+@pytest.mark.slow
+def test_one_window_is_enough_in_200_random_cases() -> None:
+    chance = random.Random(7)
+    losses: list[float] = []
+    for number in range(200):
+        convention = chance.choice([TEXTBOOK, NXDI_FUSED])
+        a, c = chance.uniform(0.3, 0.97), chance.uniform(0.02, 0.4)
+        window = chance.choice([5, 6, 7, 8])
+        seen = observation(convention, a=a, c=c, window=window, seed=number, prompts=6)
+        curve = fit([seen], convention, draws=0).curve()[0]
+        windows = range(convention.smallest, LARGEST + 1)
+        truth = {k: true_tpot(convention, k, a=a, c=c) for k in windows}
+        best = windows[int(curve.argmin())]
+        chosen = truth[best] if curve.min() < PLAIN_STEP else PLAIN_STEP
+        losses.append(chosen / min(*truth.values(), PLAIN_STEP) - 1)
+    assert max(losses) <= 0.03, f"worst loss {max(losses):.1%}"
+
+
+def test_a_second_window_separates_fixed_cost() -> None:
+    two = [observation(TEXTBOOK, a=0.8, c=0.1, f=0.5, window=k, seed=k) for k in (3, 9)]
+    model = fit(two, TEXTBOOK, draws=0)
+    assert model.fixed[0] == pytest.approx(0.5, abs=0.04)
+    assert model.slope[0] == pytest.approx(0.1, abs=0.01)
+
+
+def test_look_up_drafting_leaves_plain_steps_plain() -> None:
+    # 60 plain steps of one token, 40 drafted steps of 4 tokens at cost 2.4 = 1 + 0.2 * 7: u = 60 / 220.
+    sizes = np.zeros((1, 8))
+    sizes[0, 0], sizes[0, 3] = 60, 40
+    seen = Observation(
+        window=7,
+        fill=1.0,
+        sizes=sizes,
+        steps=np.array([100.0]),
+        drafted=np.array([40.0]),
+        tokens=np.array([220.0]),
+        seconds=np.array([(60 + 40 * 2.4) * 0.03]),
+        baseline=np.array([0.03]),
+    )
+    model: Model = fit([seen], TEXTBOOK, draws=0)
+    assert model.undrafted[0] == pytest.approx(60 / 220)
+    assert model.slope[0] == pytest.approx(0.2)
+    measured = (60 + 40 * 2.4) * 0.03 / 220
+    # Positions 4 to 7 were reached by 40, 0, 0, 0 steps; the prior lets a little through, hence 2%.
+    assert model.tpot(7)[0] == pytest.approx(measured, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("cost", "window", "expected"),
+    # Break-even acceptance of the fused convention, recomputed by hand from 1 + a + ... + a^(k-1) = 1 + k c; facts of docs/window.md.
+    [(0.10, 3, 0.24), (0.10, 5, 0.34), (0.10, 7, 0.41), (0.19, 7, 0.58), (0.25, 7, 0.66)],
+)
+def test_break_even(cost: float, window: int, expected: float) -> None:
+    found = break_even(NXDI_FUSED, window, cost=1 + cost * window)
+    assert found == pytest.approx(expected, abs=0.01)
+
+
+def test_no_acceptance_pays_for_a_dear_window() -> None:
+    assert break_even(NXDI_FUSED, 7, cost=7.5) is None
+
+
+def test_conventions_count_differently() -> None:
+    assert constant_tokens(TEXTBOOK, 7, 1.0) == 8
+    assert constant_tokens(NXDI_FUSED, 7, 1.0) == 7
+    assert constant_tokens(TEXTBOOK, 2, 0.5) == 1.75
+
+
+def test_acceptance_for_a_speedup_is_its_inverse() -> None:
+    rate = acceptance_for(NXDI_FUSED, 2.0, slope=0.1)
+    assert rate is not None
+    assert best_speedup(NXDI_FUSED, rate, slope=0.1) == pytest.approx(2.0, abs=1e-6)
+    assert acceptance_for(NXDI_FUSED, 20.0, slope=0.1) is None
