@@ -1,0 +1,116 @@
+"""Reads an experiment from TOML text, and finds every mistake in it in one go."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from typing import Annotated, Any, cast, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from specdec.errors import BadInputError, Mistake
+from specdec.experiment import Experiment, Section
+from specdec.experiment_checks import cross_checks
+from specdec.experiment_stack_checks import stack_checks
+
+
+def read(text: str, source: str) -> Experiment:
+    """The experiment that the text describes.
+
+    Args:
+        text: TOML.
+        source: what the text is called in messages.
+
+    Raises:
+        BadInputError: not TOML, or wrong; every mistake is in the message.
+    """
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInputError(source, [Mistake("file", source, f"not TOML: {error}", "Correct the line named")]) from None
+    mistakes: list[Mistake] = []
+    parts: dict[str, Any] = {}
+    for name, info in Experiment.model_fields.items():
+        if name not in raw:
+            if info.is_required():
+                mistakes.append(Mistake(name, None, "is missing", f"Add it: {info.description or name}"))
+            else:
+                parts[name] = info.get_default(call_default_factory=True)
+            continue
+        found, part = _section(name, raw[name])
+        mistakes.extend(found)
+        if part is not None:
+            parts[name] = part
+    mistakes.extend(
+        _unknown(name, value, list(Experiment.model_fields)) for name, value in raw.items() if name not in Experiment.model_fields
+    )
+    wrong = {mistake.field for mistake in mistakes}
+    mistakes.extend(mistake for mistake in (*cross_checks(parts), *stack_checks(parts)) if mistake.field not in wrong)
+    if mistakes:
+        raise BadInputError(source, mistakes)
+    return Experiment(**parts)
+
+
+def _section(name: str, value: Any) -> tuple[list[Mistake], Any]:
+    """The mistakes in one section, and the section; with the wrong fields left at their defaults where that is possible.
+
+    What is right in a section with a mistake still takes part in the cross-checks, so that one run reports all mistakes.
+    """
+    info = Experiment.model_fields[name]
+    annotated: Any = Annotated[info.annotation, info]
+    adapter: TypeAdapter[Any] = TypeAdapter(annotated)
+    plain = json.loads(json.dumps(value, default=str))
+    try:
+        return [], adapter.validate_json(json.dumps(plain), strict=True)
+    except ValidationError as error:
+        mistakes = _mistakes(name, error)
+        for item in error.errors():
+            _drop(plain, item["loc"])
+    try:
+        return mistakes, adapter.validate_json(json.dumps(plain), strict=True)
+    except ValidationError:
+        return mistakes, None
+
+
+def _drop(tree: Any, location: tuple[int | str, ...]) -> None:
+    for part in location[:-1]:
+        if isinstance(tree, list) and isinstance(part, int) and part < len(cast("list[Any]", tree)):
+            tree = cast("list[Any]", tree)[part]
+        elif isinstance(tree, dict):
+            tree = cast("dict[str, Any]", tree).get(str(part))
+        else:
+            return
+    if location and isinstance(tree, dict):
+        cast("dict[str, Any]", tree).pop(str(location[-1]), None)
+
+
+def _unknown(field: str, value: object, known: list[str]) -> Mistake:
+    close = difflib.get_close_matches(field.rsplit(".", 1)[-1], known, n=1)
+    remedy = f"Did you mean {close[0]!r}?" if close else f"Remove it; known here: {', '.join(sorted(known))}"
+    return Mistake(field, value, "is not a field of the experiment", remedy)
+
+
+def _mistakes(name: str, error: ValidationError) -> list[Mistake]:
+    found: list[Mistake] = []
+    for item in error.errors():
+        field = name + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"])
+        context = item.get("ctx", {})
+        match item["type"]:
+            case "extra_forbidden":
+                found.append(_unknown(field, item["input"], _known_fields(name)))
+            case "missing":
+                found.append(Mistake(field, None, "is missing", "Add it"))
+            case "literal_error":
+                found.append(Mistake(field, item["input"], "is not one of the choices", f"Use {context['expected']}"))
+            case _:
+                found.append(Mistake(field, item["input"], item["msg"][0].lower() + item["msg"][1:], "Correct the value"))
+    return found
+
+
+def _known_fields(name: str) -> list[str]:
+    annotation: Any = Experiment.model_fields[name].annotation
+    for candidate in (annotation, *get_args(annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, Section):
+            return list(candidate.model_fields)
+    return []
