@@ -169,7 +169,14 @@ def _tagged(experiment: Experiment, name: str, region: str, clients: Clients) ->
                 else f"Delete {arn} in the {service} console"
             )
             kept = "store.on_destroy is `retain`" if service == "s3" and experiment.store.on_destroy == "retain" else None
+            if service == "kms":
+                kept = _key_kept(clients, arn)
             yield Leftover(f"{service} resource", resource.rsplit(":", 1)[-1], region, remove, kept)
+
+
+def _key_kept(clients: Clients, arn: str) -> str | None:
+    state = clients("kms").describe_key(KeyId=arn)["KeyMetadata"].get("KeyState")
+    return "its deletion is scheduled: KMS waits 7 days at least, without charge" if state == "PendingDeletion" else None
 
 
 def names(scope: Scope) -> Iterator[Finding]:

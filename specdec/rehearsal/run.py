@@ -92,18 +92,33 @@ def rehearse(settings: Settings, engine: Engine) -> Outcome:
         SpecdecError: a phase failed; what was measured until then is kept.
         KeyboardInterrupt: Ctrl-C before the measurement. During it, the outcome has the status for it.
     """
-    return _Rehearsal(settings, engine).run()
+    return Rehearsal(settings, engine).run()
 
 
-class _Rehearsal:
+class _Account:
+    """The embedded account in the shape of a boto3 session, as far as this product uses one."""
+
+    def __init__(self, aws: EmbeddedAws) -> None:
+        self._aws = aws
+
+    def client(self, service: str, *, region_name: str, config: object = None) -> Any:
+        del config  # patience with AWS: nothing here is that far away
+        return self._aws.session(region_name).client(service)
+
+
+class Rehearsal:
+    """One rehearsal: its phases in order, and the cleaning after each of them."""
+
     def __init__(self, settings: Settings, engine: Engine) -> None:
         self._settings = settings
         self._experiment = settings.experiment
         self._region = settings.experiment.regions[0]
         self._engine = engine
         self._outcome = Outcome()
+        self._outputs: dict[str, dict[str, str]] = {}
 
     def run(self) -> Outcome:
+        """See ``rehearse``."""
         with ExitStack() as cleaning:
             state = Path(tempfile.mkdtemp(prefix="specdec-rehearsal-"))
             cleaning.callback(self._clean, state)
@@ -119,7 +134,7 @@ class _Rehearsal:
             services = self._serve(state)
             manifest = self._measure(services)
             if manifest.status == "complete":
-                self._publish(aws, cdk)
+                self._publish(aws)
             self._report()
             if self._settings.keep and manifest.status == "complete":
                 self._keep(aws, services)
@@ -222,7 +237,7 @@ class _Rehearsal:
             raise SpecdecError(f"The measurement failed: {died}", remedy=records) from None
         raise SpecdecError(f"The measurement failed: {manifest.problem}", remedy=records)
 
-    def _publish(self, aws: EmbeddedAws, cdk: Cdk) -> None:
+    def _publish(self, aws: EmbeddedAws) -> None:
         from specdec.publish import cloudwatch, store
 
         folder = self._folder
@@ -242,7 +257,6 @@ class _Rehearsal:
             with tempfile.TemporaryDirectory() as scratch:
                 # The download checks the records against the digest in the manifest.
                 store.download(folder.name, s3, bucket, Path(scratch))
-            _ = cdk
         console.say(f"  {back.compared} metric series with {back.samples} values agree; records in s3://{bucket} agree")
 
     @property
@@ -259,14 +273,16 @@ class _Rehearsal:
 
     def _destroy(self, aws: EmbeddedAws, cdk: Cdk) -> None:
         from specdec.preflight import leftovers
+        from specdec.preflight.finding import Clients
 
+        account = _Account(aws)
         with self._phase("destroying the stack, looking for leftovers") as step:
             cdk.destroy(step.update)
             step.update("looking for leftovers")
             left = [
                 leftover
                 for stack in cdk.stacks
-                for leftover in leftovers.find(self._experiment, stack.region, aws.session(stack.region).client)
+                for leftover in leftovers.find(self._experiment, stack.region, Clients(account, stack.region))
             ]
         strays = [leftover for leftover in left if leftover.kept is None]
         if strays:

@@ -26,7 +26,7 @@ class Endpoints:
     """
 
     name = "endpoints"
-    limits = ("The servers were started by someone else: that they differ in the draft only is theirs to say.",)
+    limits: tuple[str, ...] = ("The servers were started by someone else: that they differ in the draft only is theirs to say.",)
 
     def __init__(self, urls: Mapping[str, str]) -> None:
         mistakes = [

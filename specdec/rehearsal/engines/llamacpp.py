@@ -35,7 +35,7 @@ class LlamaCpp:
     """
 
     name = "llama.cpp"
-    limits = (
+    limits: tuple[str, ...] = (
         "Proposals come from look-up in the text so far (n-gram), not from a draft model: they cost nothing to make, "
         "so the price of a draft model is not in these numbers.",
         "One CPU thread decodes a 135M model: the times say nothing about the accelerator. "
