@@ -18,6 +18,7 @@ COMMANDS = {
     "bench": "Measure OpenAI-compatible endpoints against each other.",
     "golden": "Serve an endpoint of known timing, to check load generators with.",
     "report": "Judge a stored run, or compare two.",
+    "tune": "Find the window and draft to use, from one measured window.",
     "nodes": "Set the number of accelerator nodes, and follow what happens on them.",
     "wait": "Wait until a new run has ended, or something has failed.",
     "run": "Start another benchmark run on a deployed stack.",

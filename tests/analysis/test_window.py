@@ -17,16 +17,15 @@ from tests.analysis.simulate import PLAIN_STEP, service
 def observation(
     convention: Convention, *, a: float, c: float, f: float = 0.0, window: int = 7, seed: int = 1, prompts: int = 8
 ) -> Observation:
+    def acceptance(_position: int) -> float:
+        return a
+
+    def cost(k: int) -> float:
+        return 1 + f + c * k
+
     base = service("baseline", prompts=prompts, seed=seed)
     fast = service(
-        "fast",
-        prompts=prompts,
-        seed=seed,
-        window=window,
-        wasted=convention.wasted,
-        acceptance=lambda _: a,
-        cost=lambda k: 1 + f + c * k,
-        tokens=600,
+        "fast", prompts=prompts, seed=seed, window=window, wasted=convention.wasted, acceptance=acceptance, cost=cost, tokens=600
     )
     found = observe(base, fast, convention=convention, window=window)
     assert found is not None

@@ -1,0 +1,132 @@
+"""``specdec tune``: which draft and which window."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from specdec import console
+from specdec.commands.options import experiment_option, json_option
+from specdec.errors import EXIT_FAILED, EXIT_OK, BadInputError, Mistake
+
+if TYPE_CHECKING:
+    from specdec.analysis.verdict import Verdict
+    from specdec.report.source import Run
+
+
+@click.command()
+@click.argument("name", metavar="[RUN]", required=False)
+@click.option(
+    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of the runs on this machine."
+)
+@click.option("--sweep", metavar="K,K,...", help="Measure these windows on this machine's engine first, e.g. 2,4,8.")
+@click.option("--test-case", "cases", multiple=True, help="With --sweep: only this test case. May be given several times.")
+@click.option("--compile-hours", type=click.FloatRange(min=0), help="Hours to compile and load one window, for the plan.  [default: 0.75]")
+@experiment_option
+@json_option
+def command(
+    name: str | None,
+    runs: Path,
+    sweep: str | None,
+    cases: tuple[str, ...],
+    compile_hours: float | None,
+    experiment_path: Path,
+    as_json: bool,
+) -> int:
+    r"""Which draft and which window to use, from one measured window.
+
+    Takes a stored run (folder, run id or s3://bucket/runs/<run id>; the latest by default), predicts the time per token at every
+    window, and recommends one per test case and one for the mix, or to leave speculation off. For a run on the accelerator it
+    also plans the sweep that would confirm it, with node-hours and money. How: docs/window.md.
+
+    \b
+    specdec tune
+    specdec tune s3://my-bucket/runs/20261129T180000Z-5a17ed
+    specdec tune --sweep 2,4,8,12 --test-case repetition --test-case open-prose
+
+    Exit codes: 0 done; 1 the run did not complete or cannot tell; 2 wrong input; 4 this machine cannot sweep now.
+    """
+    from specdec.analysis.verdict import judge
+    from specdec.report.fetch import find
+    from specdec.report.source import read_run
+
+    if sweep is None and cases:
+        raise BadInputError("command line", [Mistake("--test-case", ", ".join(cases), "needs --sweep", "Add --sweep 2,4,8")])
+    if sweep is not None and name is not None:
+        raise BadInputError("command line", [Mistake("RUN", name, "cannot go with --sweep, which makes its own run", "Leave one out")])
+    folder = find(name, runs=runs) if sweep is None else _swept(experiment_path, _windows(sweep), cases, runs)
+    run = read_run(folder)
+    verdict = judge(run.manifest, run.records)
+    plan = _plan(run, verdict, compile_hours)
+    if as_json:
+        parts: dict[str, Any] = {
+            "run": verdict.run,
+            "windows": [dataclasses.asdict(advice) for advice in verdict.windows],
+            "drafts": [dataclasses.asdict(row) for row in verdict.drafts],
+            "sweep": [dataclasses.asdict(step) for step in plan],
+        }
+        click.echo(json.dumps(parts, ensure_ascii=False, indent=2))
+    else:
+        from specdec.analysis import tables
+
+        for line in tables.tuning(verdict, plan):
+            click.echo(line)
+    if not verdict.windows:
+        reasons = " ".join(verdict.caveats) or "it has no speculative variant whose steps can be read"
+        console.say(f"{folder}: no window advice: {reasons}")
+        return EXIT_FAILED
+    return EXIT_OK
+
+
+def _windows(text: str) -> tuple[int, ...]:
+    try:
+        windows = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        windows = ()
+    if not windows or windows[0] < 1 or windows[-1] > 32:
+        raise BadInputError("command line", [Mistake("--sweep", text, "is not a list of windows from 1 to 32", "Write --sweep 2,4,8")])
+    return windows
+
+
+def _swept(path: Path, windows: tuple[int, ...], cases: tuple[str, ...], runs: Path) -> Path:
+    from specdec.experiment import load
+    from specdec.rehearsal.emulator.embedded import cache_folder
+    from specdec.rehearsal.engines.llamacpp import LlamaCpp
+    from specdec.rehearsal.sweep import sweep
+
+    experiment = load(path)
+    if not any(variant.speculative for variant in experiment.variants):
+        raise BadInputError(
+            str(path), [Mistake("variants", None, "have no speculative one to sweep", "Add one with mode, draft and window")]
+        )
+    with console.progress(f"sweeping windows {', '.join(map(str, windows))}") as step:
+        return sweep(
+            experiment,
+            windows,
+            LlamaCpp(cache=cache_folder(os.environ) / "weights"),
+            runs,
+            test_cases=cases,
+            base=path.parent,
+            on_progress=step.update,
+            on_event=lambda event: step.update(event.message, event.done, event.total),
+        )
+
+
+def _plan(run: Run, verdict: Verdict, compile_hours: float | None) -> tuple[Any, ...]:
+    from specdec.analysis.conventions import is_local
+    from specdec.analysis.sweep_plan import COMPILE_HOURS, plan_sweep
+    from specdec.metrics.of_run import loaded_seconds
+
+    if is_local(run.manifest):
+        return ()
+    steps: list[Any] = []
+    for mix in (advice for advice in verdict.windows if advice.test_case is None):
+        busy = loaded_seconds([record for record in run.records if record.variant == mix.variants[0]])
+        hours = COMPILE_HOURS if compile_hours is None else compile_hours
+        steps.extend(plan_sweep(mix, bench_hours=busy / 3600, compile_hours=hours, price=verdict.price))
+    return tuple(steps)
