@@ -50,7 +50,8 @@ def _warnings(view: View) -> tuple[Text, ...]:
         problem = (view.run.manifest.problem or "").rstrip(".")
         found.append(f"The run did not come to its end{f': {problem}' if problem else ''}. Nothing is concluded from what it left.")
     if emulated := evidence.emulations(view):
-        found.append(f"Not all of this is real: {'; '.join(emulated)}.")
+        stood_in = ", ".join(dict.fromkeys(part or words for part, words in emulated))
+        found.append(f"Not all of this is real: {stood_in}. What this cannot show, below, says how.")
     failed = [line for variant in view.variants for line in view.trace.sent(None, variant) if view.run.records[line - 1].outcome != "ok"]
     if failed:
         number = view.trace.number("failed", len(failed), "count", str(len(failed)), "requests that did not end ok", sorted(failed))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from specdec.analysis.verdict import Measurement, PairedRatio, Verdict
 from specdec.report.compare import WORDS, Change
-from specdec.report.numbers import decimals, milliseconds, times
+from specdec.report.numbers import decimals, milliseconds, sentence, times
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -104,12 +104,9 @@ def _measurements(verdict: Verdict, colour: bool) -> Table:
 
 
 def _notes(verdict: Verdict) -> list[str]:
-    notes = [a.says for a in verdict.windows if a.test_case is None]
+    notes = [sentence(a.says) for a in verdict.windows if a.test_case is None]
     if verdict.status == "complete" and not all(c.counts for c in verdict.comparisons):
-        notes.append("* the texts differ and nothing explains it, so this row does not count.")
-    failed = sum(m.failures for m in verdict.measurements)
-    if failed:
-        notes.append(f"{failed} requests failed and are in no number above.")
+        notes.append("* does not count: the texts differ and nothing explains it, or requests failed.")
     return [*notes, *verdict.caveats]
 
 

@@ -152,6 +152,14 @@ def test_emulation_is_said_at_the_top(html: str) -> None:
     assert html.index("simulated step times") < html.index("<main>")
 
 
+def test_emulated_parts_are_named_at_the_top_and_explained_below(tmp_path: Path) -> None:
+    emulated = {"AWS": "an emulator took the stack", "engine, 1": "a CPU.", "engine, 2": "One request in flight."}
+    made = write(write_run(tmp_path / RUN, records(cases=CASES[:1], tokens=20), environment={"emulated": emulated}))
+    text = made.markdown.read_text(encoding="utf-8")
+    assert "> Not all of this is real: AWS, engine. What this cannot show, below, says how.\n" in text
+    assert "- Not real: engine. One request in flight.\n" in text
+
+
 def test_terminal_fits_and_is_plain(written: Written) -> None:
     text = terminal.render(written.verdict)
     assert max(map(len, text.splitlines())) <= 100

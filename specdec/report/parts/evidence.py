@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any, cast
 
@@ -104,8 +105,7 @@ def method(view: View) -> Section:
 
 def limits(view: View) -> Section | None:
     """What was emulated, and what limits the verdict."""
-    emulated = emulations(view)
-    points = (*view.verdict.caveats, *(f"Emulated: {item}" for item in emulated))
+    points = (*view.verdict.caveats, *(f"Not real: {f'{part}. {words}' if part else words}" for part, words in emulations(view)))
     return Section("limits", "What this cannot show", points=points) if points else None
 
 
@@ -122,11 +122,10 @@ def environment(view: View) -> Section:
     return Section("environment", "Environment and configuration", texts, tables=tuple(table for table in tables if table.rows))
 
 
-def emulations(view: View) -> tuple[str, ...]:
-    """What was not the real thing in this run, as the benchmark wrote it down."""
-    return tuple(
-        f"{key}: {value}" if key else value for key, value in flat(view.run.manifest.environment.get("emulated") or {}, number=False)
-    )
+def emulations(view: View) -> tuple[tuple[str, str], ...]:
+    """What was not the real thing in this run, as the benchmark wrote it down: (which part, what stood in for it)."""
+    found = flat(view.run.manifest.environment.get("emulated") or {}, number=False)
+    return tuple((re.sub(r", \d+$", "", part), words) for part, words in found)
 
 
 def flat(value: Any, prefix: str = "", *, number: bool = True) -> list[tuple[str, str]]:

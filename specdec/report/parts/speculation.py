@@ -5,7 +5,7 @@ from __future__ import annotations
 from specdec.analysis.verdict import Acceptance, Measurement, WindowAdvice
 from specdec.report import plots
 from specdec.report.content import Cell, Section, Table, cell, columns
-from specdec.report.numbers import Number, count, decimals, milliseconds, percent, times
+from specdec.report.numbers import Number, count, decimals, milliseconds, percent, sentence, times
 from specdec.report.parts.view import View
 from specdec.report.svg import Picture
 
@@ -55,7 +55,7 @@ def window(view: View) -> Section | None:
         f"window, by the {view.verdict.convention} step arithmetic. Draft cost is what one more position adds to a step, as a share of "
         "a baseline step. The range is that of resampled prompts; an error of the model itself is not in it, so confirm before use.",
     ]
-    texts += [_named(view, a) + a.says for a in advice if a.test_case is None]
+    texts += [sentence(_named(view, a) + a.says) for a in advice if a.test_case is None]
     heads = columns(
         "Test case",
         *(["Draft"] if _many_drafts(view) else []),

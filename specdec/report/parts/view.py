@@ -53,7 +53,7 @@ class View:
         spread = self.spread(metric, m)
         if m is None or spread is None:
             return None
-        shown = duration(spread.median) if metric == "e2e" else milliseconds(spread.median)
+        shown = milliseconds(spread.median) if metric == "tpot" else duration(spread.median)
         how = f"median over {spread.requests} requests of {METRICS[metric].formula}"
         return self.trace.number(
             f"{metric}/{m.variant}/{m.test_case}", spread.median, "s", shown, how, self.trace.measured(m.test_case, m.variant)
