@@ -66,7 +66,7 @@ def make_plan() -> MakePlan:
             "output_tokens": 12,
             "repeats": 1,
             "warmup": 0,
-            "timeouts": Timeouts(connect=5, stall=0.4, total=20),
+            "timeouts": Timeouts(connect=5, stall=1.5, total=20),
         }
         return Plan(**{**given, **fields})  # pyright: ignore[reportArgumentType]
 

@@ -23,8 +23,8 @@ EXPECTED = {
     "cut": ("cut", "the connection closed before the response ended; 6 chunks had come"),
     "reset": ("cut", "6 chunks had come"),
     "no-finish": ("cut", "the stream stopped without a finish reason; 6 chunks had come"),
-    "silence": ("timeout", "nothing received for 0.4 s; 0 chunks had come"),
-    "stall": ("timeout", "nothing received for 0.4 s; 6 chunks had come"),
+    "silence": ("timeout", "nothing received for 1.5 s; 0 chunks had come"),
+    "stall": ("timeout", "nothing received for 1.5 s; 6 chunks had come"),
     "early-eos": ("early-eos", "finish_reason 'stop' after 6 of 12 tokens"),
     "over-run": ("bad-response", "20 tokens, 12 were asked for"),
     "not-json": ("bad-response", "an event that is not JSON"),
@@ -54,7 +54,8 @@ def test_a_fault_is_counted_as_what_it_is(fault: str, start: Start, make_plan: M
             assert (record.error, record.output_tokens, len(record.chunk_times)) == (None, 12, 12)
         else:
             assert words in (record.error or "")
-            assert all(value is None or value > 0 for value in (metric.of(record) for metric in ALL))
+            if not record.chunk_times:
+                assert [metric.name for metric in ALL if metric.of(record) is not None] == []
 
 
 def test_a_server_that_dies_ends_the_run_and_keeps_the_records(start: Start, make_plan: MakePlan, measure: Measure) -> None:
@@ -86,12 +87,10 @@ def test_one_dead_server_ends_the_run_for_both(start: Start, make_plan: MakePlan
 
 def test_requests_in_flight_are_waited_for_up_to_the_total_deadline(start: Start, make_plan: MakePlan, measure: Measure) -> None:
     _, url = start(Settings(ttft=0.01, step=0.05))
-    manifest, records = measure(
-        make_plan({"baseline": url}, count=1, output_tokens=100, timeouts=Timeouts(connect=5, stall=0.4, total=0.3))
-    )
+    manifest, records = measure(make_plan({"baseline": url}, count=1, output_tokens=100, timeouts=Timeouts(connect=5, stall=5, total=0.3)))
     assert manifest.counts == {"baseline": {"timeout": 1}}
     assert (records[0].error or "").startswith("not done within 0.3 s; ")
-    assert 3 <= len(records[0].chunk_times) <= 7
+    assert 1 <= len(records[0].chunk_times) <= 8
 
 
 def test_an_idle_connection_closed_by_the_server_is_not_a_failure(make_plan: MakePlan) -> None:

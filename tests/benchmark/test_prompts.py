@@ -8,10 +8,10 @@ from specdec.errors import BadInputError
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_shipped_sets_have_eight_cases_of_several_different_prompts(name: str) -> None:
+def test_shipped_sets_have_cases_of_several_different_prompts(name: str) -> None:
     prompts = load(name)
     cases = Counter(prompt.test_case for prompt in prompts)
-    assert len(cases) == 8
+    assert len(cases) == (5 if name == "rehearsal" else 8)
     assert min(cases.values()) >= 3
     assert len({prompt.text for prompt in prompts}) == len(prompts)
     assert {prompt.prompt_class for prompt in prompts} <= {"structured", "code", "extraction", "long-form", "open", "multilingual"}

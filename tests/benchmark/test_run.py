@@ -216,8 +216,8 @@ def test_control_c_keeps_what_is_done(start: Start, tmp_path: Path) -> None:
 
 
 def test_bench_prints_json_that_can_be_piped(start: Start, tmp_path: Path) -> None:
-    _, base = start(FAST)
-    _, fast = start(SPECULATIVE)
+    _, base = start(replace(FAST, step=0.02))
+    _, fast = start(replace(SPECULATIVE, step=0.02))
     arguments = ["--output-tokens", "20", "--repeats", "1", "--test-case", "json", "--json", "--out", "runs"]
     process = _bench("bench", "--target", base, "--target", f"window-4={fast}/v1", *arguments, cwd=tmp_path)
     out, err = process.communicate(timeout=60)
@@ -228,8 +228,8 @@ def test_bench_prints_json_that_can_be_piped(start: Start, tmp_path: Path) -> No
     assert len(answer["manifest"]["configuration_hash"]) == 12
     base_case = answer["summary"]["variants"]["baseline"]["test_cases"]["json"]
     assert base_case["outcomes"] == {"ok": 4}
-    assert base_case["TimePerOutputToken"] == pytest.approx(0.002, rel=0.5)
-    assert base_case["TokensPerStep"] == pytest.approx(1.0, abs=0.15)
+    assert base_case["TimePerOutputToken"] == pytest.approx(0.02, rel=0.3)
+    assert base_case["TokensPerStep"] == pytest.approx(1.0, abs=0.5)
     assert (tmp_path / answer["folder"] / "manifest.json").exists()
 
 
