@@ -9,6 +9,7 @@ from specdec.analysis.advice import WindowAdvice
 from specdec.analysis.advise import Measured, advise
 from specdec.analysis.conventions import Convention
 from specdec.analysis.observation import Observation, observe
+from specdec.analysis.verdict import StepSource
 from specdec.analysis.window import Model, fit
 from specdec.benchmark.records import RequestRecord, RunManifest
 
@@ -21,6 +22,7 @@ class Evidence(Protocol):
     baselines: tuple[str, ...]
     speculative: tuple[str, ...]
     test_cases: tuple[str, ...]
+    sources: dict[str, StepSource | None]
 
     def of(self, variant: str, test_case: str | None = None) -> list[RequestRecord]:
         """Measured requests of one variant."""
@@ -64,7 +66,8 @@ def _drafts(evidence: Evidence) -> Sequence[Measured]:
     for name in evidence.speculative:
         variant = evidence.manifest.variants[name]
         window = evidence.window(name)
-        if window is not None and evidence.convention.usable(window) >= 1:
+        # Without steps that can be told apart there is no step time and no acceptance by position.
+        if window is not None and evidence.sources[name] is not None and evidence.convention.usable(window) >= 1:
             groups.setdefault((variant.get("mode"), variant.get("draft")), []).append((window, name))
     return [
         Measured(variants=tuple(name for _, name in sorted(group)), draft=draft, windows=tuple(window for window, _ in sorted(group)))
