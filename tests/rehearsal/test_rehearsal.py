@@ -1,0 +1,91 @@
+"""The whole rehearsal as a user runs it, on fewer test cases."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from specdec.benchmark.records import RunManifest, read_records
+from specdec.rehearsal.emulator import CHECKOUT
+from specdec.report import write
+
+
+def children_of(marker: str) -> list[str]:
+    """Command lines of processes whose environment names ``marker``: everything that a rehearsal started has inherited it."""
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
+
+
+def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "specdec", "rehearse", "--out", str(tmp_path / "runs"), *arguments],
+        cwd=CHECKOUT,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_structured_prompts_gain_and_the_text_stays_the_same(tmp_path: Path) -> None:
+    process = start(tmp_path, "--test-case", "repetition", "--test-case", "story")
+    printed, said = process.communicate(timeout=800)
+    assert process.returncode == 0, said
+    folder = next((tmp_path / "runs").glob("2*"))
+    verdict = write(folder).verdict
+    rows = {row.test_case: row for row in verdict.comparisons if row.best_baseline}
+    assert rows["repetition"].decision == "helps"
+    assert rows["repetition"].parity.equal == rows["repetition"].parity.total == 4
+    steps = {case: verdict.measurement("speculative", case) for case in rows}
+    taken = {case: m.acceptance.tokens_per_step for case, m in steps.items() if m and m.acceptance}
+    # Greedy text and look-up do not depend on the machine's speed, so these hold on any.
+    assert taken["repetition"] > 2
+    assert taken["story"] < 1.5
+    assert verdict.sentence.split()[0] in printed
+    assert "metric series" in said
+    assert "not real here: Trainium" in said
+    manifest = RunManifest.from_json((folder / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest.environment["engine"]["name"] == "llama.cpp"
+    records = list(read_records(folder / "records.jsonl"))
+    assert all(len(record.chunk_times) == record.output_tokens for record in records if record.variant == "baseline" and not record.warmup)
+    assert children_of(f"XDG_STATE_HOME={tmp_path / 'state'}") == []
+    assert [path.name for path in tmp_path.glob("specdec-rehearsal-*")] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_ctrl_c_while_measuring_leaves_nothing_running_and_keeps_the_records(tmp_path: Path) -> None:
+    process = start(tmp_path, "--test-case", "story")
+    try:
+        deadline = time.monotonic() + 400
+        while time.monotonic() < deadline and process.poll() is None:
+            records = list((tmp_path / "runs").glob("*/records.jsonl"))
+            if records and records[0].read_text(encoding="utf-8").count("\n") >= 3:
+                break
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=180)
+    finally:
+        process.kill()
+    assert process.returncode == 130, said
+    folder = next((tmp_path / "runs").glob("2*"))
+    assert json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["status"] == "interrupted"
+    assert (folder / "records.jsonl").read_text(encoding="utf-8").count("\n") >= 3
+    assert f"the records until then are in {folder}" in said
+    assert children_of(f"XDG_STATE_HOME={tmp_path / 'state'}") == []
