@@ -121,7 +121,7 @@ class Rehearsal:
         """See ``rehearse``."""
         with ExitStack() as cleaning:
             state = Path(tempfile.mkdtemp(prefix="specdec-rehearsal-"))
-            cleaning.callback(self._clean, state)
+            cleaning.enter_context(self._scratch(state))
             with self._phase("checking this machine") as step:
                 self._check(step)
             weights = self._in_background(cleaning)
@@ -301,9 +301,17 @@ class Rehearsal:
         complete = {"complete": EXIT_OK, "interrupted": EXIT_INTERRUPTED, "failed": EXIT_FAILED}
         self._outcome.status = complete[manifest.status]
 
-    def _clean(self, state: Path) -> None:
-        """Removes the scratch folder after a success; a failure's logs are named in its message and stay."""
-        if self._outcome.status == EXIT_OK and not self._outcome.kept:
+    @contextmanager
+    def _scratch(self, state: Path) -> Generator[None]:
+        """Removes the scratch folder at the end, unless what is in it runs on or its logs explain a failure."""
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:
+            shutil.rmtree(state, ignore_errors=True)
+            raise
+        if not self._outcome.kept:
             shutil.rmtree(state, ignore_errors=True)
 
 
