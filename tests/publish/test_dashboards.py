@@ -1,0 +1,225 @@
+"""No chart of what nobody publishes, and nothing published that no chart shows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk.assertions import Template
+from constructs import Construct
+
+from specdec import metrics
+from specdec.benchmark.llmperf import PUBLISHED_CASES
+from specdec.benchmark.records import Outcome
+from specdec.publish import series
+from specdec.publish.datums import Datum, of_run
+from tests.publish.runs import record
+from tests.publish.test_datums import manifest
+from trainium_constructs import container_insights as insights
+from trainium_constructs.alarms import Alarms
+from trainium_constructs.dashboards import Dashboards
+
+SERVICES = {"baseline": "qwen-vllm", "speculative": "qwen-sd-vllm", "tuned": "qwen-tuned-vllm"}
+CASES = ["count", "sonnet"]
+OURS = {(one.namespace, one.name): one for one in (*series.exact(metrics.ALL), *series.RUN, *series.LLMPERF)}
+THEIRS = {one.name: one for one in insights.ALL}
+
+
+def build(scope: Construct, **changes: Any) -> tuple[Dashboards, Alarms]:
+    common: dict[str, Any] = {
+        "experiment": "exp",
+        "cluster_name": "exp-us",
+        "services": SERVICES,
+        "namespace": "specdec",
+        "system_nodes": 1,
+    }
+    alarms = Alarms(scope, "Alarms", **common)
+    given: dict[str, Any] = {
+        "name": "exp-us",
+        "metrics": metrics.ALL,
+        "test_cases": CASES,
+        "llmperf_test_cases": list(PUBLISHED_CASES),
+        "devices_per_node": 16,
+        "devices_per_service": 8,
+        "node_usd_per_hour": 35.76,
+        "alarms": alarms.all,
+    }
+    return Dashboards(scope, "Dashboards", **common, **{**given, **changes}), alarms
+
+
+@pytest.fixture(scope="module")
+def template() -> dict[str, Any]:
+    stack = cdk.Stack(cdk.App(), "S", env=cdk.Environment(region="us-east-2"))
+    build(stack)
+    return dict(Template.from_stack(stack).to_json())
+
+
+@pytest.fixture(scope="module")
+def bodies(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Dashboard name to its body, tokens replaced by text; invalid JSON fails here."""
+    found: dict[str, dict[str, Any]] = {}
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::CloudWatch::Dashboard":
+            parts = resource["Properties"]["DashboardBody"]["Fn::Join"][1]
+            found[resource["Properties"]["DashboardName"]] = json.loads("".join(p if isinstance(p, str) else "token" for p in parts))
+    return found
+
+
+def drawn(body: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """(namespace, metric, dimensions) of every metric row of every widget, CloudWatch's shorthand resolved."""
+    for widget in body["widgets"]:
+        last: list[str] = []
+        for row in widget["properties"].get("metrics", []):
+            words = [one for one in row if isinstance(one, str)]
+            if not words:
+                continue
+            full: list[str] = []
+            for index, word in enumerate(words):
+                full.append(last[index] if word == "." else word)
+            last = full
+            yield full[0], full[1], dict(zip(full[2::2], full[3::2], strict=True))
+
+
+def watched(template: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """The same of every alarm."""
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::CloudWatch::Alarm":
+            properties = resource["Properties"]
+            for one in [properties, *(part["MetricStat"]["Metric"] for part in properties.get("Metrics", []) if "MetricStat" in part)]:
+                if "MetricName" in one:
+                    yield one["Namespace"], one["MetricName"], {d["Name"]: d["Value"] for d in one["Dimensions"]}
+
+
+def searches(bodies: dict[str, dict[str, Any]]) -> list[str]:
+    return re.findall(r"SEARCH\('(.*?)', 'Average'\)", "\n".join(json.dumps(body).replace('\\"', '"') for body in bodies.values()))
+
+
+def test_every_series_of_a_chart_or_alarm_is_published_under_these_dimensions(
+    bodies: dict[str, dict[str, Any]], template: dict[str, Any]
+) -> None:
+    rows = [row for body in bodies.values() for row in drawn(body)] + list(watched(template))
+    assert len(rows) > 200
+    for namespace, name, dimensions in rows:
+        if namespace == insights.NAMESPACE:
+            assert frozenset(dimensions) in THEIRS[name].dimension_sets, (name, dimensions)
+        else:
+            assert set(OURS[namespace, name].dimensions) == set(dimensions), (namespace, name, dimensions)
+
+
+def test_every_value_of_a_dimension_is_one_that_is_published(bodies: dict[str, dict[str, Any]]) -> None:
+    allowed = {
+        "Experiment": {"exp"},
+        "Variant": set(SERVICES),
+        "Outcome": set(get_args(Outcome)),
+        "ClusterName": {"exp-us"},
+        "Namespace": {"specdec"},
+        "PodName": set(SERVICES.values()),
+    }
+    for body in bodies.values():
+        for namespace, _, dimensions in drawn(body):
+            cases = set(PUBLISHED_CASES) if namespace == series.LLMPERF_NAMESPACE else set(CASES)
+            for name, value in dimensions.items():
+                assert value in (cases if name == "TestCase" else allowed[name])
+
+
+def test_every_series_of_ours_is_on_a_chart(bodies: dict[str, dict[str, Any]], template: dict[str, Any]) -> None:
+    shown = {(namespace, name) for body in bodies.values() for namespace, name, _ in drawn(body)}
+    shown |= {(namespace, name) for namespace, name, _ in watched(template)}
+    assert set(OURS) <= shown
+
+
+def test_the_documented_aws_series_are_all_used(bodies: dict[str, dict[str, Any]], template: dict[str, Any]) -> None:
+    rows = [row for body in bodies.values() for row in drawn(body)] + list(watched(template))
+    used = {name for namespace, name, _ in rows if namespace == insights.NAMESPACE}
+    used |= set(re.findall(r'MetricName="(\w+)"', " ".join(searches(bodies))))
+    assert set(THEIRS) == used
+
+
+def test_what_the_publisher_makes_of_a_run_is_what_the_list_says() -> None:
+    records = [record(), record("speculative")]
+    made: list[Datum] = of_run(manifest(), records, metrics.ALL, experiment="exp")
+    assert {one.series for one in made} <= set(OURS.values())
+    assert {"TimePerOutputToken", "Parity", "Requests", "FailedRuns"} <= {one.series.name for one in made}
+
+
+def test_a_search_names_a_schema_that_the_agent_emits_and_one_group_of_devices(bodies: dict[str, dict[str, Any]]) -> None:
+    found = searches(bodies)
+    assert len(found) == 2, "16 devices, 8 to a service"
+    for text, devices in zip(found, (range(8), range(8, 16)), strict=True):
+        schema = text[text.index("{") + 1 : text.index("}")].split(",")
+        assert schema[0] == insights.NAMESPACE
+        assert frozenset(schema[1:]) in insights.CORE_UTILIZATION.dimension_sets
+        assert re.findall(r'NeuronDevice="device(\d+)"', text) == [str(one) for one in devices]
+        assert len(text) < 1024, "the longest search that CloudWatch takes"
+
+
+def test_speed_up_is_baseline_over_variant(bodies: dict[str, dict[str, Any]]) -> None:
+    widget = next(w for w in bodies["exp-us"]["widgets"] if w["properties"].get("title", "").startswith("Speed-up"))
+    rows = widget["properties"]["metrics"]
+    expressions = [row[0]["expression"] for row in rows if isinstance(row[0], dict)]
+    assert expressions[0] == "b0 / v0"
+    assert len(expressions) == len(CASES) * (len(SERVICES) - 1)
+    resolved = list(drawn({"widgets": [widget]}))
+    ids = [row[-1]["id"] for row in rows if not isinstance(row[0], dict)]
+    variants = {key: dimensions["Variant"] for key, (_, _, dimensions) in zip(ids, resolved, strict=True)}
+    assert {variants[f"b{number}"] for number in range(4)} == {"baseline"}
+    assert [variants[f"v{number}"] for number in range(4)] == ["speculative", "tuned"] * 2
+
+
+def test_every_chart_has_a_title_and_the_page_no_overlap(bodies: dict[str, dict[str, Any]]) -> None:
+    for body in bodies.values():
+        places: set[tuple[int, int]] = set()
+        for widget in body["widgets"]:
+            assert widget["properties"].get("title") or widget["type"] == "text"
+            own = {
+                (x, y)
+                for x in range(widget["x"], widget["x"] + widget["width"])
+                for y in range(widget["y"], widget["y"] + widget["height"])
+            }
+            assert not own & places
+            assert max(x for x, _ in own) < 24
+            places |= own
+
+
+def test_more_than_cloudwatch_draws_is_refused() -> None:
+    stack = cdk.Stack(cdk.App(), "S")
+    with pytest.raises(ValueError, match="Use fewer test cases"):
+        build(stack, test_cases=[f"case-{number}" for number in range(120)])
+
+
+def test_without_a_price_there_is_no_spend_and_the_text_says_why() -> None:
+    stack = cdk.Stack(cdk.App(), "S")
+    build(stack, node_usd_per_hour=None)
+    text = json.dumps(Template.from_stack(stack).to_json())
+    assert "RUNNING_SUM" not in text
+    assert "cost.node_usd_per_hour" in text
+
+
+def test_an_undocumented_dimension_set_is_refused() -> None:
+    with pytest.raises(ValueError, match="is not emitted by ClusterName, PodName; use"):
+        insights.REPLICAS_READY.metric({"ClusterName": "c", "PodName": "p"}, statistic="Sum", period=cdk.Duration.minutes(1))
+
+
+@pytest.mark.parametrize(("field", "value"), [("accelerator_hours", 25), ("unready_minutes", 0)])
+def test_an_alarm_longer_than_cloudwatch_looks_back_is_refused(field: str, value: int) -> None:
+    given: dict[str, Any] = {
+        "experiment": "e",
+        "cluster_name": "c",
+        "services": SERVICES,
+        "namespace": "n",
+        "system_nodes": 1,
+        field: value,
+    }
+    with pytest.raises(ValueError, match=field):
+        Alarms(cdk.Stack(cdk.App(), "S"), "A", **given)
+
+
+def test_alarms_stay_silent_without_data_and_speak_of_a_remedy(template: dict[str, Any]) -> None:
+    alarms = [one["Properties"] for one in template["Resources"].values() if one["Type"] == "AWS::CloudWatch::Alarm"]
+    assert len(alarms) == len(SERVICES) + 4
+    assert {one["TreatMissingData"] for one in alarms} == {"notBreaching"}
+    assert all(len(one["AlarmDescription"]) < 1024 for one in alarms)

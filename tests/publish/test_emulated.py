@@ -1,0 +1,207 @@
+"""The benchmark pod, by its own start script, against an embedded account and a server of known truth."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from charts import llmperf as chart
+from specdec.errors import NoAccessError, SpecdecError
+from specdec.experiment import parse
+from specdec.metrics.tpot import tpot
+from specdec.publish import cloudwatch, store
+from specdec.rehearsal.emulator import EmbeddedAws
+from specdec.rehearsal.emulator.embedded import Session
+from tests.publish.runs import record, write
+
+ROOT = Path(__file__).parents[2]
+BUCKET, REGION = "runs-of-the-pod", "us-east-2"
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Generator[EmbeddedAws, None, None]:
+    with EmbeddedAws(tmp_path_factory.mktemp("account")) as account:
+        account.session(REGION).client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+        yield account
+
+
+@pytest.fixture
+def session(aws: EmbeddedAws) -> Session:
+    return aws.session(REGION)
+
+
+def test_a_run_goes_to_the_bucket_manifest_last_and_comes_back_whole(session: Session, tmp_path: Path) -> None:
+    s3 = session.client("s3")
+    folder = write(tmp_path / "run", [record()])
+    (folder / "llmperf").mkdir()
+    (folder / "llmperf" / "log.txt").write_text("log", encoding="utf-8")
+    order: list[str] = []
+    upload = s3.upload_file
+
+    def watched(path: str, bucket: str, key: str, **more: Any) -> None:
+        order.append(key)
+        upload(path, bucket, key, **more)
+
+    s3.upload_file = watched
+    assert store.upload(folder, s3, BUCKET) == 3
+    run = "20261129T120000Z-abc123"
+    assert order[-1] == f"runs/{run}/manifest.json"
+    assert run in store.runs(s3, BUCKET)
+    back = store.download(run, s3, BUCKET, tmp_path / "back")
+    for path in ("records.jsonl", "manifest.json", "llmperf/log.txt"):
+        assert (back / path).read_bytes() == (folder / path).read_bytes()
+
+
+def test_changed_records_an_unfinished_run_and_a_missing_one_are_told_apart(session: Session, tmp_path: Path) -> None:
+    s3 = session.client("s3")
+    folder = write(tmp_path / "run", [record()])
+    store.upload(folder, s3, BUCKET, run="changed")
+    s3.put_object(Bucket=BUCKET, Key="runs/changed/records.jsonl", Body=b"{}\n")
+    with pytest.raises(SpecdecError, match="is not what the manifest was written for"):
+        store.download("changed", s3, BUCKET, tmp_path)
+    (folder / "manifest.json").unlink()
+    store.upload(folder, s3, BUCKET, run="cut")
+    assert "cut" not in store.runs(s3, BUCKET)
+    with pytest.raises(SpecdecError, match="is not finished"):
+        store.download("cut", s3, BUCKET, tmp_path)
+    with pytest.raises(SpecdecError, match="is not there"):
+        store.download("never", s3, BUCKET, tmp_path)
+
+
+def test_a_refused_upload_is_no_access_and_a_missing_bucket_is_named(session: Session, tmp_path: Path) -> None:
+    s3 = session.client("s3")
+    folder = write(tmp_path / "run", [record()])
+    with pytest.raises(SpecdecError, match="s3://nowhere-at-all/runs/"):
+        store.upload(folder, s3, "nowhere-at-all")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        details: Any = {"Error": {"Code": "AccessDenied"}, "ResponseMetadata": {"HTTPStatusCode": 403}}
+        raise ClientError(details, "PutObject")
+
+    s3.upload_file = refuse
+    with pytest.raises(NoAccessError, match="cannot write"):
+        store.upload(folder, s3, BUCKET)
+
+
+@contextmanager
+def golden(*options: str) -> Generator[str]:
+    """A golden server in a process of its own."""
+    process = subprocess.Popen(
+        [str(Path(sys.executable).with_name("specdec")), "golden", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = ""
+        while "http://" not in line:
+            line = process.stdout.readline()
+            assert line, "the golden server ended"
+        yield "http://" + line.split("http://")[1].split()[0].rstrip("/.,;").removesuffix("/v1")
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def pod_python() -> Path:
+    """A Python of the version that the pod's lists are locked for."""
+    found = subprocess.run(["uv", "python", "find", "--no-project", "3.12"], capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        pytest.skip("the pod's lists are locked for Python 3.12, and this machine has none: the start script was not run")
+    return Path(found.stdout.strip())
+
+
+def experiment_file(folder: Path, lanes: list[str]) -> Path:
+    text = (ROOT / "experiment.toml").read_text(encoding="utf-8")
+    raw = parse(text).resolved()
+    raw["benchmark"] |= {"lanes": lanes, "output_tokens": 24, "repeats": 1, "concurrency": 4, "prompts": "published"}
+    assert tomllib.loads(text)["name"] == raw["name"]
+    path = folder / "experiment.json"
+    path.write_text(json.dumps(raw), encoding="utf-8")
+    return path
+
+
+def start(aws: EmbeddedAws, python: Path, work: Path, services: dict[str, str], **changes: str) -> subprocess.CompletedProcess[str]:
+    """The pod: stock Python, its files, its code from the chart's list, and nothing else of this checkout."""
+    code = work / "code"
+    for name, text in chart.sources().items():
+        (code / name).parent.mkdir(parents=True, exist_ok=True)
+        (code / name).write_text(text, encoding="utf-8")
+    files = work / "files"
+    shutil.copytree(ROOT / "charts" / "pod", files)
+    environment = {
+        **{name: value for name, value in os.environ.items() if name.startswith(("PIP_", "UV_", "SSL_", "REQUESTS_"))},
+        **{name: value for name, value in aws.environment(REGION).items() if name.startswith("AWS_")},
+        "AWS_REGION": REGION,
+        "HOME": os.environ["HOME"],
+        "PATH": f"{python.parent}:/usr/bin:/bin",
+        "PYTHONPATH": str(code),
+        "WORK": str(work),
+        "EXPERIMENT": str(experiment_file(work, ["exact"])),
+        "SERVICES": json.dumps(services),
+        "STACK": "exp-us-east-2",
+        "WAIT_SECONDS": "20",
+        "BUCKET": BUCKET,
+        **changes,
+    }
+    return subprocess.run(
+        ["bash", str(files / "start.sh")], env=environment, cwd=work, capture_output=True, text=True, timeout=200, check=False
+    )
+
+
+@pytest.mark.slow
+def test_the_pod_measures_publishes_and_stores_and_all_of_it_agrees(aws: EmbeddedAws, pod_python: Path, tmp_path: Path) -> None:
+    began = time.monotonic()
+    with (
+        golden("--ttft-ms", "20", "--step-ms", "4") as plain,
+        golden("--ttft-ms", "20", "--step-ms", "8", "--tokens-per-step", "4") as fast,
+    ):
+        ran = start(aws, pod_python, tmp_path, {"baseline": plain, "speculative": fast})
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "baseline is ready" in ran.stdout
+    s3 = aws.session(REGION).client("s3")
+    run = next(line.split()[2] for line in ran.stdout.splitlines() if " run 2" in line)
+    folder = store.download(run, s3, BUCKET, tmp_path / "back")
+    manifest, records = cloudwatch.load_run(folder)
+    assert (manifest.status, manifest.environment["stack"]) == ("complete", "exp-us-east-2")
+    back = cloudwatch.read_back(folder, aws.session(REGION).client("cloudwatch"), experiment=manifest.experiment, wait_seconds=10)
+    assert back.differences == ()
+    assert back.samples > len(records)
+    speculative = [value for one in records if one.variant == "speculative" and (value := tpot(one)) is not None]
+    assert sorted(speculative)[len(speculative) // 2] == pytest.approx(0.002, rel=0.15), "8 ms for 4 tokens"
+    assert time.monotonic() - began < 200
+
+
+@pytest.mark.slow
+def test_a_service_that_never_gets_ready_fails_the_pod_and_tells_the_alarm(aws: EmbeddedAws, pod_python: Path, tmp_path: Path) -> None:
+    ran = start(aws, pod_python, tmp_path, {"baseline": "http://127.0.0.1:9", "speculative": "http://127.0.0.1:9"}, WAIT_SECONDS="1")
+    assert ran.returncode == 4, ran.stdout + ran.stderr
+    assert "not ready after 1 s: baseline at http://127.0.0.1:9: /health" in ran.stderr
+    names = [
+        one["MetricName"]
+        for one in aws.session(REGION).client("cloudwatch").list_metrics(Namespace="SpecDec/Run", MetricName="FailedRuns")["Metrics"]
+    ]
+    assert names
+
+
+def test_an_order_that_is_missing_is_named(aws: EmbeddedAws, tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "EXPERIMENT": "x"}
+    ran = subprocess.run(
+        [sys.executable, "-m", "specdec.pod"], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.returncode == 2
+    assert all(name in ran.stderr for name in ("SERVICES", "BUCKET", "AWS_REGION", "STACK", "WAIT_SECONDS"))

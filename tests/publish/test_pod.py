@@ -1,0 +1,92 @@
+"""What the pod fetches, and what its requirement lists allow."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from specdec.benchmark import llmperf
+from specdec.errors import SpecdecError
+from specdec.pod import sources
+
+ROOT = Path(__file__).parents[2]
+LISTS = ("exact.txt", "llmperf.txt")
+
+
+def source_tree(folder: Path) -> str:
+    """A small tree with what can go wrong in a tree id, and git's own id of it."""
+    folder.mkdir()
+    for name, text in {"a.txt": "a", "a/b.txt": "b", "a-c": "c", "run.sh": "#!/bin/sh\n", "ä.md": "umlaut"}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "link").symlink_to("a.txt")
+    git = ["git", "-C", str(folder), "-c", "init.defaultBranch=main", "-c", "core.fileMode=true"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "-A"], check=True)
+    tree = subprocess.run([*git, "write-tree"], check=True, capture_output=True, text=True).stdout.strip()
+    subprocess.run(["rm", "-rf", str(folder / ".git")], check=True)
+    return tree
+
+
+def archive(folder: Path) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        tar.add(folder, arcname="llmperf-commit")
+    return buffer.getvalue()
+
+
+def test_the_tree_id_is_gits(tmp_path: Path) -> None:
+    assert source_tree(tmp_path / "x") == sources.git_tree(tmp_path / "x")
+
+
+def test_an_archive_of_other_content_is_refused(tmp_path: Path) -> None:
+    tree = source_tree(tmp_path / "x")
+    assert sources.llmperf(tmp_path / "good", get=lambda url: archive(tmp_path / "x"), tree=tree).name == "llmperf-commit"
+    (tmp_path / "x" / "a.txt").write_text("changed", encoding="utf-8")
+    with pytest.raises(SpecdecError, match=f"{tree} was expected"):
+        sources.llmperf(tmp_path / "bad", get=lambda url: archive(tmp_path / "x"), tree=tree)
+
+
+def test_everything_fetched_is_pinned_by_commit() -> None:
+    assert llmperf.COMMIT in sources.ARCHIVE
+    assert re.fullmatch(r"[0-9a-f]{40}", sources.TOKENIZER_REVISION)
+    assert sources.TOKENIZER_REVISION in sources.TOKENIZER_BASE
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_every_requirement_is_exact_and_hashed_and_no_index_is_named(name: str) -> None:
+    text = (ROOT / "charts" / "pod" / name).read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert lines
+    for line in lines:
+        assert re.fullmatch(r"[a-z0-9._-]+==\S+( --hash=sha256:[0-9a-f]{64})+", line), line
+    assert "://" not in text
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_the_pod_runs_the_versions_that_the_tests_ran(name: str) -> None:
+    pins: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["uv"]["constraint-dependencies"]
+    ours = dict(
+        line.split(" ;")[0].split(";")[0].strip().split("==") for line in pins if line.count("==") and "," not in line.split(";")[0]
+    )
+    listed = dict(
+        line.split(" ")[0].split("==") for line in (ROOT / "charts" / "pod" / name).read_text().splitlines() if not line.startswith("#")
+    )
+    shared = ours.keys() & listed.keys()
+    assert {"boto3", "botocore", "pydantic"} & shared
+    assert {package: listed[package] for package in shared} == {package: ours[package] for package in shared}, "run scripts/lock_pod.py"
+
+
+def test_the_requirement_lists_hold_what_their_sources_ask_for() -> None:
+    for name in LISTS:
+        asked = (ROOT / "scripts" / "pod_requirements" / name.replace(".txt", ".in")).read_text(encoding="utf-8").splitlines()
+        listed = (ROOT / "charts" / "pod" / name).read_text(encoding="utf-8")
+        for package in asked:
+            assert package.startswith("#") or f"\n{package}==" in listed
