@@ -77,7 +77,7 @@ def _variant_sentence(rows: Sequence[Comparison]) -> str:
         parts.append(f"it makes no significant difference for {_names(same)}")
     if undecided:
         more = max((row.tpot.more_prompts or 0 for row in undecided if row.tpot), default=0)
-        hint = f" (up to {more} more prompts per test case would settle it)" if more else ""
+        hint = f" (up to {more} more {_prompts(more)} per test case would settle it)" if more else ""
         parts.append(f"no significant difference is shown for {_names(undecided)}{hint}")
     marked = [row for row in rows if not row.counts]
     if marked:
@@ -125,7 +125,7 @@ def _about_texts(verdict: Verdict) -> Iterator[str]:
 def _about_numbers(verdict: Verdict) -> Iterator[str]:
     failed = sum(m.failures for m in verdict.measurements)
     if failed:
-        yield f"{failed} requests failed; they are counted and enter no metric."
+        yield f"{failed} {'request' if failed == 1 else 'requests'} failed; counted, and in no metric."
     few = sorted({row.test_case for row in verdict.comparisons if row.tpot and row.tpot.prompts < FEW_PROMPTS})
     if few:
         yield f"Too few prompts on {', '.join(few)}: use at least {FEW_PROMPTS} per test case, better 8."

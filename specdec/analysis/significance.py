@@ -22,7 +22,7 @@ from specdec.analysis.moderation import NOTHING_COMMON, CommonSpread
 from specdec.analysis.verdict import Decision, Interval, PairedRatio, Spread
 
 JOINT_LEVEL = 0.98
-"""Confidence with which all rows of a report hold together. Simulated runs of eight rows with three to six prompts each, of
+"""Confidence with which all rows of a report hold together. Simulated runs of eight rows with four to six prompts each, of
 equal and of very unequal spread, called identical services different in 2 to 4 of 100 at this level, in 4 to 9 at 0.95."""
 
 MARGIN = 0.05

@@ -12,7 +12,7 @@ import click
 
 from specdec import console
 from specdec.commands.options import experiment_option, json_option
-from specdec.errors import EXIT_FAILED, EXIT_OK, BadInputError, Mistake
+from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
 
 if TYPE_CHECKING:
     from specdec.analysis.verdict import Verdict
@@ -49,7 +49,8 @@ def command(
     specdec tune s3://my-bucket/runs/20261129T180000Z-5a17ed
     specdec tune --sweep 2,4,8,12 --test-case repetition --test-case open-prose
 
-    Exit codes: 0 done; 1 the run did not complete or cannot tell; 2 wrong input; 4 this machine cannot sweep now.
+    Exit codes: 0 done; 1 the run did not complete or cannot tell; 2 wrong input; 4 this machine cannot sweep now; 130 interrupted, what
+    was measured until then is kept.
     """
     from specdec.analysis.verdict import judge
     from specdec.report.fetch import find
@@ -79,7 +80,7 @@ def command(
     if not verdict.windows:
         reasons = " ".join(verdict.caveats) or "it has no speculative variant whose steps can be read"
         console.say(f"{folder}: no window advice: {reasons}")
-        return EXIT_FAILED
+        return EXIT_INTERRUPTED if sweep is not None and verdict.status == "interrupted" else EXIT_FAILED
     return EXIT_OK
 
 

@@ -114,7 +114,7 @@ def test_warm_up_failures_and_other_lanes_enter_no_number() -> None:
     clean, found = verdict(records), verdict(records + spoiled)
     assert found.comparisons == clean.comparisons
     assert [m.failures for m in found.measurements] == [0, 1]
-    assert any(caveat.startswith("1 requests failed") for caveat in found.caveats)
+    assert any(caveat.startswith("1 request failed") for caveat in found.caveats)
 
 
 def test_a_tuned_baseline_is_the_one_to_beat() -> None:

@@ -1,0 +1,53 @@
+"""A sweep: its variants, and an engine that cannot start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from specdec.errors import EnvironmentFault
+from specdec.experiment import load
+from specdec.rehearsal.engines import Progress, Service
+from specdec.rehearsal.sweep import sweep, variants
+
+EXPERIMENT = Path(__file__).parents[2] / "experiment.toml"
+
+
+class Refusing:
+    """An engine whose servers do not start."""
+
+    name = "refusing"
+    limits = ()
+
+    def __init__(self) -> None:
+        self.stopped = 0
+
+    def check(self) -> None: ...
+
+    def prepare(self, on_progress: Progress) -> None: ...
+
+    def start(self, variants: object, logs: Path, on_progress: Progress) -> tuple[Service, ...]:
+        raise EnvironmentFault("no server starts here")
+
+    def watch(self) -> None: ...
+
+    def facts(self) -> dict[str, str]:
+        return {"name": self.name}
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+
+def test_one_variant_per_window_beside_the_baseline() -> None:
+    made = variants(load(EXPERIMENT), [2, 7])
+    assert [(variant.name, variant.window) for variant in made] == [("baseline", None), ("window-2", 2), ("window-7", 7)]
+    assert len({variant.draft for variant in made[1:]}) == 1
+
+
+def test_an_engine_that_does_not_start_is_stopped_and_leaves_no_run(tmp_path: Path) -> None:
+    engine = Refusing()
+    with pytest.raises(EnvironmentFault, match="no server starts"):
+        sweep(load(EXPERIMENT), [2, 4], engine, tmp_path)
+    assert engine.stopped == 1
+    assert list(tmp_path.rglob("manifest.json")) == []
