@@ -93,7 +93,7 @@ def price_of(configuration: dict[str, Any]) -> NodePrice | None:
             usd_per_hour=float(cost["node_usd_per_hour"]),
             purchase="experiment",
             region=None,
-            source=cost.get("price_source") or "cost.node_usd_per_hour of the experiment",
+            source="cost.node_usd_per_hour of the experiment",
             date=None,
         )
     regions = configuration.get("regions") or [None]
