@@ -179,7 +179,7 @@ class Cdk:
         node = shutil.which("node", path=self._aws.environment()["PATH"])
         cdk = CHECKOUT / "node_modules" / "aws-cdk" / "bin" / "cdk"
         if node is None:
-            raise EnvironmentFault("There is no node beside this Python", remedy="Install the project's packages: uv sync")
+            raise EnvironmentFault("There is no Node here", remedy="Install the project's packages: uv sync")
         if not cdk.exists():
             raise EnvironmentFault(f"The CDK command is not installed ({cdk} is absent)", remedy="Run: uv run npm ci")
         return [node, str(cdk)]
@@ -290,7 +290,7 @@ class _Watch:
                 resource, status = str(event["LogicalResourceId"]), str(event["ResourceStatus"])
                 if status.endswith("_FAILED"):
                     self._failed[event["EventId"]] = Failure(
-                        stack.name, resource, str(event["ResourceType"]), str(event.get("ResourceStatusReason", "no reason given"))
+                        stack.name, resource, str(event["ResourceType"]), _in_one_line(str(event.get("ResourceStatusReason", "")))
                     )
                 if resource != stack.name:
                     self._latest[stack.name, resource] = event
@@ -317,6 +317,12 @@ def _end_with_parent() -> None:
     # Of the cases in which ``finally`` does not run: this process is killed. Linux only, prctl(2).
     if sys.platform == "linux":
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _in_one_line(reason: str) -> str:
+    """A reason without the stack trace that the CDK's own functions append."""
+    lines = [line.strip() for line in reason.splitlines()]
+    return "; ".join(line for line in lines if line and not line.startswith("at ")) or "no reason given"
 
 
 def _still_running(process: subprocess.Popen[bytes]) -> bool:

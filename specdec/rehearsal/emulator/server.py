@@ -18,7 +18,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from specdec.rehearsal.emulator.resources import MATH_ALARM, TYPES, Clients, Properties, ResourceType, configure_bucket, refuse_full_bucket
+from specdec.rehearsal.emulator.completions import configure_bucket, put_math_alarm, refuse_full_bucket
+from specdec.rehearsal.emulator.resources import TYPES, Clients, Properties, ResourceType
 
 CUSTOM_RESOURCE_SECONDS = "120"
 """How long a custom resource may take. CloudFormation waits an hour; a rehearsal in which nothing is far away need not."""
@@ -90,20 +91,22 @@ def _wrap_bucket(table: dict[str, Callable[..., Any]]) -> dict[str, Callable[...
 
 
 def _wrap_alarm(table: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    math = _adapt(MATH_ALARM)
+    def put(properties: Properties) -> tuple[str, dict[str, str]]:
+        made = put_math_alarm(_stack_clients(), properties)
+        return made.physical_id, made.attributes
 
     def create(logical_id: str, properties: Properties, stack: str) -> Any:
         if not properties.get("Metrics"):
             return table["create"](logical_id, properties, stack)
         # As CloudFormation names what a template does not name.
         name = properties.get("AlarmName") or f"{stack}-{logical_id}-{secrets.token_hex(6).upper()}"
-        return math["create"](logical_id, {**properties, "AlarmName": name}, stack)
+        return put({**properties, "AlarmName": name})
 
     def update(physical_id: str, old: Properties, new: Properties, stack: str, logical_id: str) -> Any:
         if not new.get("Metrics"):
             return table["update"](physical_id, old, new, stack, logical_id)
         # PutMetricAlarm replaces what has the name.
-        return math["create"](logical_id, {**new, "AlarmName": new.get("AlarmName") or physical_id}, stack)
+        return put({**new, "AlarmName": new.get("AlarmName") or physical_id})
 
     return {**table, "create": create, "update": update}
 
