@@ -170,6 +170,12 @@ class _Charts:
             for statistic in ("p50", "p90") if metric.better == "smaller" else ("p50",):
                 bars = [self._of(one, variant, case, statistic) for case in test_cases for variant in self._variants]
                 charts.append(_bars(f"{one.symbol}, {statistic}{_unit(one)}", bars))
+        for one in series.SERVICE:
+            of_variants = [
+                _metric(one, (self._experiment, variant), "Average", label=variant, colour=self._colours[variant])
+                for variant in self._variants
+            ]
+            charts.append(_bars(f"Whole service: {one.symbol}, mean over runs{_unit(one)}", of_variants))
         return _pairs(charts)
 
     def llmperf(self, test_cases: Sequence[str]) -> list[list[cloudwatch.IWidget]]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from specdec.benchmark.records import RequestRecord, RunManifest, measured
 from specdec.errors import SpecdecError
+from specdec.metrics import OF_RUN
 from specdec.metrics.definition import Metric
 from specdec.publish import series
 from specdec.publish.series import Series
@@ -122,6 +123,12 @@ def of_run(
         points.append((series.PARITY, (experiment, variant, case), ended, percent))
     for (variant, outcome), count in sorted(Counter((r.variant, r.outcome) for r in records if not r.warmup).items()):
         points.append((series.REQUESTS, (experiment, variant, outcome), ended, float(count)))
+    for variant in sorted({record.variant for record in records}):
+        own = [record for record in records if record.variant == variant and record.lane == "exact" and not record.warmup]
+        for metric, one in zip(OF_RUN, series.SERVICE, strict=True):
+            total = metric.of(own)
+            if total is not None:
+                points.append((one, (experiment, variant), ended, total))
     points.append((series.FAILED_RUNS, (experiment,), ended, 0.0 if manifest.status == "complete" else 1.0))
     return list(distributions(points, resolution=resolution))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from specdec.metrics import OF_RUN
 from specdec.metrics.definition import DIMENSIONS, NAMESPACE, Metric, Unit
 
 RUN_NAMESPACE = "SpecDec/Run"
@@ -65,7 +66,10 @@ PARITY = Series(
     DIMENSIONS,
     "share of prompts, sent at temperature 0, whose text equals the baseline's",
 )
-RUN = (FAILED_RUNS, REQUESTS, PARITY)
+SERVICE = tuple(Series(RUN_NAMESPACE, one.name, one.symbol, one.unit, ("Experiment", "Variant"), one.formula) for one in OF_RUN)
+"""The metrics of ``specdec.metrics.OF_RUN``: what one variant's service gave under the load of the run."""
+
+RUN = (FAILED_RUNS, REQUESTS, PARITY, *SERVICE)
 
 _LLMPERF_DIMENSIONS = ("Variant", "TestCase")
 

@@ -144,7 +144,7 @@ def test_a_process_killed_in_mid_call_is_taken_up_without_doubling(folder: Path,
         publish(folder, fake)
     publish(folder, fake)
     assert len(keys(fake)) == len(set(keys(fake)))
-    assert {one["MetricName"] for _, one in fake.kept} == {"TimePerOutputToken", "Parity", "Requests", "FailedRuns"}
+    assert {one["MetricName"] for _, one in fake.kept} == {"TimePerOutputToken", *(one.name for one in series.RUN)}
 
 
 def test_a_role_that_may_not_read_leaves_a_doubtful_batch_and_says_so(folder: Path) -> None:
@@ -197,7 +197,7 @@ def test_what_is_read_back_equals_the_records(folder: Path) -> None:
     publish(folder, fake)
     back = read(folder, fake)
     assert back.differences == ()
-    assert back.samples == 4 + 2 + 1 + 1, "four requests, two outcomes, one parity, one run"
+    assert back.samples == 4 + 2 + 4 + 1 + 1, "four requests, two outcomes, two metrics of two services, one parity, one run"
 
 
 def test_read_back_finds_what_is_missing_doubled_or_changed(folder: Path) -> None:
