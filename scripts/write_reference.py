@@ -40,7 +40,7 @@ def kind(annotation: Any) -> str:
     if origin is dict:
         return f"table of {kind(arguments[1])}"
     names: dict[Any, str] = {str: "text", int: "whole number", float: "number", bool: "true or false"}
-    return names[annotation] if annotation in names else "table"
+    return names.get(annotation, "table")
 
 
 def default(field: FieldInfo) -> str:
