@@ -61,6 +61,14 @@ class DeniedError(NoAccessError):
         self.action = action
 
 
+class UnknownCallerError(NoAccessError):
+    """AWS does not know these credentials; in a region that the account has not enabled, it does not know good ones either."""
+
+
+class AnswerFault(SpecdecError):
+    """AWS answered with an error that is no answer to the question."""
+
+
 class ThrottledError(SpecdecError):
     """AWS asked for fewer calls, and went on asking through all retries."""
 
@@ -132,7 +140,7 @@ def translate(error: ClientError) -> SpecdecError | None:
     if name in _EXPIRED:
         return NoAccessError(f"AWS credentials have expired ({name})", remedy="Sign in again: aws sso login, or renew the session token")
     if name in _UNKNOWN_CALLER:
-        return NoAccessError(f"AWS does not accept these credentials ({name})", remedy=_SIGN_IN)
+        return UnknownCallerError(f"AWS does not accept these credentials ({name})", remedy=_SIGN_IN)
     if name in _DENIED:
         return DeniedError(action(error), message)
     if name in _NOT_SUBSCRIBED:
@@ -140,6 +148,22 @@ def translate(error: ClientError) -> SpecdecError | None:
     if name in _THROTTLED or status == 429:
         return ThrottledError(f"AWS is throttling {action(error)} ({name})", remedy="Wait a minute and run the command again")
     return None
+
+
+def unexpected(error: Exception) -> SpecdecError | None:
+    """The error of this project for whatever botocore raised that no caller took for an answer; None for what is not botocore's."""
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
+
+    if isinstance(error, ClientError):
+        told = str(error.response.get("Error", {}).get("Message", "")) or "no reason given"
+        return translate(error) or AnswerFault(f"AWS answers {action(error)} with {code(error)}: {told}", remedy=_UNEXPECTED)
+    if isinstance(error, (BotoCoreError, ResponseParserError)):
+        return AnswerFault(f"no usable answer from AWS: {' '.join(str(error).split())}", remedy=_UNEXPECTED)
+    return None
+
+
+_UNEXPECTED = "Run the command again; if it stays so, look at AWS Health and AWS_ENDPOINT_URL"
 
 
 def action(error: ClientError) -> str:

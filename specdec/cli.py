@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import NoReturn
 
 import click
 
@@ -60,6 +61,11 @@ def cli() -> None:
     """
 
 
+def _end(error: SpecdecError) -> NoReturn:
+    click.echo(f"error: {error}" + (f" (remedy: {error.remedy})" if error.remedy else ""), err=True)
+    sys.exit(error.exit_code)
+
+
 def main() -> None:
     """Entry point of the ``specdec`` script."""
     try:
@@ -71,9 +77,14 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except SpecdecError as error:
-        click.echo(f"error: {error}" + (f" (remedy: {error.remedy})" if error.remedy else ""), err=True)
-        sys.exit(error.exit_code)
+        _end(error)
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
+    except Exception as error:
+        # Only a command that asks AWS has loaded botocore.
+        fault = importlib.import_module("specdec.aws").unexpected(error) if "botocore" in sys.modules else None
+        if fault is None:
+            raise
+        _end(fault)
     sys.exit(status if isinstance(status, int) else 0)

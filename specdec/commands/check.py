@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from specdec import console
-from specdec.commands.options import experiment_option, json_option, region_option
-from specdec.errors import EXIT_FAILED, EXIT_NO_ACCESS, EXIT_OK
+from specdec.commands.options import experiment_option, hours_option, json_option, one_of, regions_option
+from specdec.errors import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_NO_ACCESS, EXIT_OK
 
 if TYPE_CHECKING:
     from specdec.preflight.finding import Finding
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @experiment_option
-@region_option
+@regions_option
+@hours_option
 @json_option
-def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
+def command(experiment_path: Path, region: str | None, hours: float, as_json: bool) -> int:
     """Look before spending: everything that would make the deployment fail, and what an hour costs.
 
-    Reads only. Exit codes: 0 no blocker; 1 blockers; 3 some question could not be asked, and none of the others found a blocker.
+    Reads only. Exit codes: 0 no blocker; 1 blockers; else 3 where the identity may not ask some question, and 4 where AWS left one
+    unanswered: what is unknown is never taken for good.
     """
     from specdec import aws
     from specdec.experiment import load
@@ -32,13 +34,13 @@ def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
     from specdec.preflight.run import run
 
     experiment = load(experiment_path)
-    regions = (region,) if region else experiment.regions
+    regions = (one_of(experiment, region),) if region else experiment.regions
     session = aws.session()
     found: dict[str, list[Finding]] = {}
     for name in regions:
         clients = Clients(session, name)
         account, caller = who(clients)
-        scope = Scope(experiment, name, clients, account, caller)
+        scope = Scope(experiment, name, clients, account, caller, hours)
         with console.progress(f"checking {name}") as progress:
             found[name] = run(scope, on_done=lambda what, done, total, step=progress: step.update(what, done, total))
     if as_json:
@@ -73,4 +75,8 @@ def status(findings: list[Finding]) -> int:
     if denied:
         click.echo(f"error: not allowed: {', '.join(denied)}", err=True)
         return EXIT_NO_ACCESS
+    unanswered = list(dict.fromkeys(finding.check for finding in findings if finding.level == "unknown"))
+    if unanswered:
+        click.echo(f"error: no answer about {', '.join(unanswered)}", err=True)
+        return EXIT_ENVIRONMENT
     return EXIT_OK

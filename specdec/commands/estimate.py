@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from specdec.commands.options import experiment_option, json_option, region_option
+from specdec.commands.options import experiment_option, hours_option, json_option, one_of, region_option
 from specdec.errors import EXIT_OK
 
 
 @click.command()
 @experiment_option
 @region_option
-@click.option("--hours", type=click.FloatRange(min=0), default=8.0, show_default=True, help="How long the nodes are to run.")
+@hours_option
 @json_option
 def command(experiment_path: Path, region: str | None, hours: float, as_json: bool) -> int:
     """List what an hour costs, item by item, with the source of every price; asks nobody.
@@ -25,9 +25,7 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
     from specdec.preflight.estimate import EFFICIENCIES, SPEED_UPS, estimate, predict
 
     experiment = load(experiment_path)
-    name = region or experiment.regions[0]
-    if name not in experiment.regions:
-        raise click.BadParameter(f"{name} is not a region of the experiment: {', '.join(experiment.regions)}", param_hint="--region")
+    name = one_of(experiment, region)
     table, predictions = estimate(experiment, name), predict(experiment, name)
     known = sum(entry.usd_per_hour for entry in table if entry.usd_per_hour is not None)
     if as_json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from specdec import console
-from specdec.commands.options import experiment_option, json_option, region_option
+from specdec.commands.options import experiment_option, json_option, regions_option
 from specdec.errors import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @experiment_option
-@region_option
+@regions_option
 @json_option
 def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
     """List whatever has the experiment's names or tags and still exists, with the command that removes it.

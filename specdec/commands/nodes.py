@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from specdec import console
-from specdec.commands.options import experiment_option, json_option, region_option
+from specdec.commands.options import experiment_option, json_option, one_of, region_option
 from specdec.errors import EXIT_FAILED, EXIT_OK, SpecdecError
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ def opened(experiment_path: Path, region: str | None) -> tuple[Experiment, str, 
     from specdec.preflight.finding import Clients
 
     experiment = load(experiment_path)
-    name = region or experiment.regions[0]
-    if name not in experiment.regions:
-        raise click.BadParameter(f"{name} is not a region of the experiment: {', '.join(experiment.regions)}", param_hint="--region")
+    name = one_of(experiment, region)
     clients = Clients(aws.session(), name)
     who(clients)
     return experiment, name, clients

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from specdec.experiment import Experiment
 
 experiment_option = click.option(
     "--experiment",
@@ -15,6 +19,24 @@ experiment_option = click.option(
     help="The experiment file.",
 )
 
-region_option = click.option("--region", help="One region of the experiment.  [default: each of them]")
+regions_option = click.option("--region", help="One region of the experiment.  [default: each of them]")
+
+region_option = click.option("--region", help="Region of the experiment.  [default: its first]")
+
+hours_option = click.option(
+    "--hours", type=click.FloatRange(min=0), default=8.0, show_default=True, help="How long the nodes are to run, for what it costs."
+)
+
+
+def one_of(experiment: Experiment, region: str | None) -> str:
+    """The region that a command is about.
+
+    Raises:
+        click.BadParameter: the experiment has no such region.
+    """
+    if region is not None and region not in experiment.regions:
+        raise click.BadParameter(f"{region} is not a region of the experiment: {', '.join(experiment.regions)}", param_hint="--region")
+    return region or experiment.regions[0]
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

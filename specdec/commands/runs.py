@@ -18,19 +18,20 @@ from specdec.errors import EXIT_OK, SpecdecError
 @json_option
 def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
     """List the runs that have ended, the newest first. `specdec report --stack NAME RUN` makes the verdict of one."""
-    from specdec.operate.nodes import runs
+    from specdec.operate.nodes import outcome_of, runs
     from specdec.preflight.store import bucket_of
 
     experiment, name, clients = opened(experiment_path, region)
     bucket = bucket_of(experiment, name, clients)
     if bucket is None:
         raise SpecdecError(f"there is no bucket in {name} yet", remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}")
-    found = runs(clients, bucket)
+    found = [(run, ended, outcome_of(clients, bucket, run)) for run, ended in runs(clients, bucket)]
     if as_json:
-        click.echo(json.dumps([{"run": run, "ended": ended, "bucket": bucket} for run, ended in found], indent=2))
+        listed = [{"run": run, "ended": ended, "outcome": outcome, "bucket": bucket} for run, ended, outcome in found]
+        click.echo(json.dumps(listed, indent=2))
     else:
-        for run, ended in found:
-            click.echo(f"{run}  {ended}")
+        for run, ended, outcome in found:
+            click.echo(f"{run}  {ended}  {outcome}")
         if not found:
             click.echo(f"no run has ended in s3://{bucket}", err=True)
     return EXIT_OK

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +13,10 @@ from specdec import console
 from specdec.commands.nodes import opened, steps_of
 from specdec.commands.options import experiment_option, region_option
 from specdec.errors import EXIT_FAILED, EXIT_OK
+
+if TYPE_CHECKING:
+    from specdec.operate.nodes import Step
+    from specdec.preflight.finding import Clients
 
 
 @click.command()
@@ -22,7 +28,9 @@ from specdec.errors import EXIT_FAILED, EXIT_OK
 def command(experiment_path: Path, region: str | None, timeout_minutes: float, every_seconds: float, after: str | None) -> int:
     """Wait until a new run is in the bucket, and say what changes on the way.
 
-    Exit codes: 0 a new run has ended; 1 something failed, or the time is up.
+    Where the cluster says that its benchmark has ended already, the newest run is the one.
+
+    Exit codes: 0 the run is complete; 1 it is not, something failed, or the time is up.
     """
     from specdec.operate.nodes import runs
     from specdec.preflight.store import bucket_of
@@ -33,6 +41,7 @@ def command(experiment_path: Path, region: str | None, timeout_minutes: float, e
     newest = after if after is not None else (known[0][0] if known else "")
     told: dict[str, str] = {}
     unasked_before: str | None = None
+    began = datetime.now(UTC).isoformat()
     deadline = time.monotonic() + timeout_minutes * 60
     while True:
         steps, unasked = steps_of(experiment, name, clients)
@@ -45,11 +54,13 @@ def command(experiment_path: Path, region: str | None, timeout_minutes: float, e
                 told[step.name] = line
                 console.say(f"{step.name}: {line}")
         bucket = bucket or bucket_of(experiment, name, clients)
-        ended = [run for run, _ in (runs(clients, bucket) if bucket else []) if run > newest]
-        if ended:
-            click.echo(ended[0])
-            return EXIT_OK
-        failed = [step for step in steps if step.state == "failed"]
+        found = runs(clients, bucket) if bucket else []
+        ended = [run for run, _ in found if run > newest]
+        if not ended and after is None and found and over(steps):
+            ended = [found[0][0]]
+        if ended and bucket:
+            return _end(clients, bucket, ended[0])
+        failed = [step for step in steps if matters(step, began)]
         if failed:
             console.say("failed: " + "; ".join(f"{step.name}: {step.detail}" for step in failed))
             return EXIT_FAILED
@@ -57,3 +68,27 @@ def command(experiment_path: Path, region: str | None, timeout_minutes: float, e
             console.say(f"no new run after {timeout_minutes:g} minutes")
             return EXIT_FAILED
         time.sleep(every_seconds)
+
+
+def over(steps: list[Step]) -> bool:
+    """Whether the cluster has benchmark jobs and none of them is still to end."""
+    jobs = [step for step in steps if step.name.startswith("job llmperf-")]
+    return bool(jobs) and all(step.state == "done" for step in jobs)
+
+
+def matters(step: Step, began: str) -> bool:
+    """Whether a failure ends the wait: not that of an earlier run, nor an alarm it left behind."""
+    if step.state != "failed" or step.name == "benchmark":
+        return False
+    return not step.name.startswith("alarm ") or (step.since or "") >= began
+
+
+def _end(clients: Clients, bucket: str, run: str) -> int:
+    from specdec.operate.nodes import outcome_of
+
+    outcome = outcome_of(clients, bucket, run)
+    click.echo(run)
+    if outcome == "complete":
+        return EXIT_OK
+    console.say(f"run {run}: {outcome}")
+    return EXIT_FAILED

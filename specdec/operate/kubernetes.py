@@ -141,7 +141,11 @@ def status(kubectl: Kubectl, experiment: Experiment) -> list[Step]:
     """
     deployments = {item["metadata"]["name"]: item for item in kubectl.items("deployments")}
     steps = [_service(variant.service, deployments.get(variant.service)) for variant in experiment.variants]
-    return [*steps, *(_job(item) for item in sorted(kubectl.items("jobs"), key=lambda item: item["metadata"]["creationTimestamp"]))]
+    jobs: dict[str, dict[str, Any]] = {}
+    for item in sorted(kubectl.items("jobs"), key=lambda item: item["metadata"]["creationTimestamp"]):
+        # A later benchmark run is another Job of the same workload, and how the earlier one ended no longer matters.
+        jobs[item["metadata"].get("labels", {}).get("app.kubernetes.io/name", item["metadata"]["name"])] = item
+    return [*steps, *(_job(item) for item in jobs.values())]
 
 
 def _service(name: str, found: dict[str, Any] | None) -> Step:

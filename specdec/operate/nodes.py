@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from specdec.aws import calls, code, pages
+from specdec.aws import DeniedError, calls, code, pages
+from specdec.benchmark.records import RunManifest
 from specdec.errors import SpecdecError
 from specdec.preflight.store import bucket_of, markers
 from specdec.serving.layout import RUNS
@@ -105,7 +106,26 @@ def status(experiment: Experiment, region: str, clients: Clients) -> list[Step]:
     if bucket is not None:
         steps += _stored(experiment, clients, bucket)
         steps.append(_latest_run(clients, bucket))
-    return steps
+    return [*steps, *_alarms(experiment.stack_name(region), clients)]
+
+
+def _alarms(stack: str, clients: Clients) -> list[Step]:
+    try:
+        with calls():
+            found = pages(clients("cloudwatch"), "describe_alarms", "MetricAlarms", AlarmNamePrefix=f"{stack}-", StateValue="ALARM")
+    except DeniedError as error:
+        return [Step("alarms", "not known", str(error), None, "CloudWatch")]
+    return [
+        Step(
+            f"alarm {alarm['AlarmName'].removeprefix(f'{stack}-')}",
+            # Nodes that are up for long cost money, but nothing is wrong with them.
+            "waiting" if "NodesLeftRunning" in alarm["AlarmName"] else "failed",
+            str(alarm.get("AlarmDescription") or alarm.get("StateReason", "")),
+            alarm["StateUpdatedTimestamp"].isoformat() if "StateUpdatedTimestamp" in alarm else None,
+            "CloudWatch",
+        )
+        for alarm in found
+    ]
 
 
 def _capacity(name: str, group: dict[str, Any], wanted: int) -> Step:
@@ -151,7 +171,19 @@ def _latest_run(clients: Clients, bucket: str) -> Step:
     if not found:
         return Step("benchmark", "waiting", "no run has ended yet", None, "S3")
     run, made = found[0]
-    return Step("benchmark", "done", f"run {run}", made, "S3")
+    outcome = outcome_of(clients, bucket, run)
+    return Step("benchmark", "done" if outcome == "complete" else "failed", f"run {run}: {outcome}", made, "S3")
+
+
+def outcome_of(clients: Clients, bucket: str, run: str) -> str:
+    """How a run ended, by its manifest: ``complete``, or ``interrupted`` or ``failed`` with the reason behind it."""
+    with calls():
+        text = clients("s3").get_object(Bucket=bucket, Key=f"{RUNS}{run}/manifest.json")["Body"].read().decode()
+    try:
+        manifest = RunManifest.from_json(text)
+    except ValueError as error:
+        return f"its manifest cannot be read: {error}"
+    return manifest.status if manifest.problem is None else f"{manifest.status}: {manifest.problem}"
 
 
 def runs(clients: Clients, bucket: str) -> list[tuple[str, str]]:

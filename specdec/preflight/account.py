@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from specdec.aws import calls, code
+from specdec.aws import UnknownCallerError, calls, code
+from specdec.errors import SpecdecError
 from specdec.preflight.finding import Clients, Finding, Scope
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ BOOTSTRAP_NEEDED = 6
 BOOTSTRAP_RECENT = 21
 """From this version on, the bootstrap bucket and roles carry the hardening against foreign buckets (aws-cdk v2.149, 2024)."""
 
+HOME = "us-east-1"
+"""A region that every account has: asked where the experiment's own region does not know the caller."""
+
 _ROLES = ("deploy-role", "file-publishing-role", "lookup-role")
 
 
@@ -31,8 +35,19 @@ def who(clients: Clients) -> tuple[str, str]:
         NoAccessError: no usable credentials.
         EnvironmentFault: AWS cannot be reached.
     """
+    try:
+        return _who(clients("sts"))
+    except UnknownCallerError:
+        try:
+            return _who(clients("sts", region=HOME))
+        except SpecdecError:
+            pass
+        raise
+
+
+def _who(sts: Any) -> tuple[str, str]:
     with calls():
-        answer = clients("sts").get_caller_identity()
+        answer = sts.get_caller_identity()
     return str(answer["Account"]), str(answer["Arn"])
 
 
@@ -46,14 +61,22 @@ def identity(scope: Scope) -> Iterator[Finding]:
 def region(scope: Scope) -> Iterator[Finding]:
     """A region that the account has not opted into answers nothing else."""
     name = scope.region
+    try:
+        status = _opt_in(scope.clients("ec2"), name)
+    except UnknownCallerError:
+        status = _opt_in(scope.clients("ec2", region=HOME), name)
+    yield judge_region(name, status)
+
+
+def _opt_in(ec2: Any, name: str) -> str | None:
     with calls():
         try:
-            found: list[dict[str, Any]] = scope.clients("ec2").describe_regions(RegionNames=[name], AllRegions=True)["Regions"]
+            found: list[dict[str, Any]] = ec2.describe_regions(RegionNames=[name], AllRegions=True)["Regions"]
         except ClientError as error:
             if code(error) != "InvalidParameterValue":
                 raise
             found = []
-    yield judge_region(name, found[0].get("OptInStatus", "opt-in-not-required") if found else None)
+    return str(found[0].get("OptInStatus", "opt-in-not-required")) if found else None
 
 
 def judge_region(name: str, status: str | None) -> Finding:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from specdec.aws import calls, code
+from specdec.aws import calls, code, pages
 from specdec.catalog.chips import INSTANCES
 from specdec.preflight.finding import Finding, Scope
+from specdec.preflight.leftovers import stack_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,6 +97,7 @@ class Reservation:
         total: instances in it.
         block: whether it is a Capacity Block.
         start, end: when it begins and ends; None where open.
+        own: instances taken by this experiment's own nodes.
     """
 
     id: str
@@ -106,19 +109,14 @@ class Reservation:
     block: bool
     start: datetime | None = None
     end: datetime | None = None
+    own: int = 0
 
 
 def reservation(scope: Scope) -> Iterator[Finding]:
     """Reserved capacity must exist, match, be active or about to be, and have room."""
     capacity, place = scope.experiment.capacity, scope.experiment.placement[scope.region]
     if place.reservation_id is None:
-        yield Finding(
-            "reservation",
-            "warning",
-            f"{capacity.instance_type} on demand: being offered is not being available, and a launch that finds no capacity "
-            "rolls the stack back",
-            "Deploy with capacity.desired_nodes = 0 and use `specdec nodes up`, or reserve capacity",
-        )
+        yield judge_on_demand(capacity.instance_type, nodes=capacity.desired_nodes, deployed=stack_status(scope.clients, scope.stack))
         return
     with calls():
         try:
@@ -129,14 +127,47 @@ def reservation(scope: Scope) -> Iterator[Finding]:
             if code(error) not in ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"):
                 raise
             found = []
+    held = _reservation(found[0]) if found else None
+    if held is not None and held.free < capacity.desired_nodes:
+        held = dataclasses.replace(held, own=_own_instances(scope, held.id))
     yield from judge_reservation(
-        _reservation(found[0]) if found else None,
+        held,
         wanted=place.reservation_id,
         instance_type=capacity.instance_type,
         zone=place.zone,
         nodes=capacity.desired_nodes,
         block=capacity.purchase == "capacity-block",
     )
+
+
+def judge_on_demand(kind: str, *, nodes: int, deployed: str | None) -> Finding:
+    """Only the first deployment with nodes can be rolled back for want of capacity.
+
+    Args:
+        kind: instance type.
+        nodes: how many the deployment starts.
+        deployed: status of the stack, None where there is none.
+    """
+    if nodes == 0 or deployed is not None:
+        return Finding("reservation", "ok", f"{kind} on demand: nodes come if EC2 has them, and a stack without them stays as it is")
+    return Finding(
+        "reservation",
+        "warning",
+        f"{kind} on demand: being offered is not being available, and a launch that finds no capacity rolls the stack back",
+        "Deploy with capacity.desired_nodes = 0 and use `specdec nodes up`, or reserve capacity",
+    )
+
+
+def _own_instances(scope: Scope, reservation_id: str) -> int:
+    """Instances of this stack that run in the reservation already, so that a second look after the deployment is no alarm."""
+    filters = [
+        {"Name": "capacity-reservation-id", "Values": [reservation_id]},
+        {"Name": "tag:eks:cluster-name", "Values": [scope.stack]},
+        {"Name": "instance-state-name", "Values": ["pending", "running"]},
+    ]
+    with calls():
+        reservations = pages(scope.clients("ec2"), "describe_instances", "Reservations", Filters=filters)
+    return sum(len(reservation["Instances"]) for reservation in reservations)
 
 
 def _reservation(found: dict[str, Any]) -> Reservation:
@@ -191,7 +222,7 @@ def judge_reservation(
         )
     elif found.state != "active":
         yield Finding("reservation", "blocker", f"{found.id} is {found.state}", f"Use another one; see {console}")
-    elif found.free < nodes:
+    elif found.free + found.own < nodes:
         yield Finding(
             "reservation",
             "blocker",
@@ -200,7 +231,8 @@ def judge_reservation(
         )
     elif not before:
         end = f", ends {found.end:%Y-%m-%d %H:%M} UTC" if found.end else ""
-        yield Finding("reservation", "ok", f"{found.id} is active with {found.free} of {found.total} instances free{end}")
+        own = f", {found.own} held by this experiment" if found.own else ""
+        yield Finding("reservation", "ok", f"{found.id} is active with {found.free} of {found.total} instances free{own}{end}")
 
 
 def blocks(scope: Scope) -> Iterator[Finding]:

@@ -7,8 +7,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from specdec.aws import calls
+from specdec.aws import DeniedError, calls, unexpected
 from specdec.catalog import service_prices as list_price
+from specdec.errors import NoAccessError, SpecdecError
 from specdec.metrics import ALL
 from specdec.preflight.finding import Finding, Scope
 
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from specdec.experiment import Experiment
     from specdec.preflight.finding import Clients
 
-DASHBOARDS = 1
+DASHBOARDS = 2
 ALARMS = 4
-"""Of one stack; the order of magnitude is what counts here."""
+"""Of one stack, and one alarm more for each variant; a test counts them in the template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def items(
         item("KMS key", 1, list_price.KEY),
         item("custom metrics", series, list_price.METRIC),
         item("dashboards", DASHBOARDS, list_price.DASHBOARD),
-        item("alarms", ALARMS, list_price.ALARM),
+        item("alarms", ALARMS + len(experiment.variants), list_price.ALARM),
     ]
 
 
@@ -144,16 +145,31 @@ def cost(scope: Scope) -> Iterator[Finding]:
     from specdec.preflight.estimate import estimate
 
     capacity = scope.experiment.capacity
-    price = asked(scope.clients, instance_type=capacity.instance_type, region=scope.region)
+    price, refused = None, None
+    if scope.experiment.cost.node_usd_per_hour is None and capacity.purchase != "capacity-block":
+        try:
+            price = asked(scope.clients, instance_type=capacity.instance_type, region=scope.region)
+        except Exception as error:
+            # Not being told a price is no reason to leave out all the others.
+            refused = error if isinstance(error, SpecdecError) else unexpected(error)
+            if refused is None or (isinstance(refused, NoAccessError) and not isinstance(refused, DeniedError)):
+                raise
     table = estimate(scope.experiment, scope.region, asked_usd_per_hour=price)
+    for entry in table:
+        if entry.usd_per_hour is not None:
+            dated = f" ({entry.date})" if entry.date else ""
+            yield Finding("cost", "ok", f"{entry.name} ({entry.count:.0f}): {entry.usd_per_hour:.3f} USD an hour; {entry.source}{dated}")
     known = sum(entry.usd_per_hour for entry in table if entry.usd_per_hour is not None)
     unknown = [entry.name for entry in table if entry.usd_per_hour is None]
     if unknown:
         yield Finding(
             "cost",
             "warning",
-            f"{known:.2f} USD an hour without {', '.join(unknown)}, whose price is not known",
+            f"{known:.2f} USD an hour in all without {', '.join(unknown)}, whose price is not known",
             "Set cost.node_usd_per_hour",
         )
     else:
-        yield Finding("cost", "ok", f"{known:.2f} USD an hour; `specdec estimate` lists it")
+        yield Finding("cost", "ok", f"{known:.2f} USD an hour in all, {known * scope.hours:.2f} USD for {scope.hours:g} hours")
+    if refused is not None:
+        denied = refused.action if isinstance(refused, DeniedError) else None
+        yield Finding("cost", "unknown", f"today's price of {capacity.instance_type} not looked at: {refused}", refused.remedy, denied)

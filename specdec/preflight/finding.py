@@ -75,6 +75,7 @@ class Scope:
         clients: boto3 clients of that region.
         account: account number of the caller.
         caller: ARN of the caller.
+        hours: how long the nodes are to run, for what it costs.
     """
 
     experiment: Experiment
@@ -82,6 +83,7 @@ class Scope:
     clients: Clients
     account: str
     caller: str
+    hours: float = 8.0
 
     @property
     def stack(self) -> str:

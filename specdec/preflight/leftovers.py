@@ -76,6 +76,8 @@ def find(experiment: Experiment, region: str, clients: Clients) -> list[Leftover
         lambda: _interfaces(name, region, clients),
         lambda: _volumes(name, region, clients),
         lambda: _schedules(name, region, clients),
+        lambda: _roles(name, region, clients),
+        lambda: _budgets(experiment, name, region, clients),
         lambda: _tagged(experiment, name, region, clients),
     )
     found: dict[str, Leftover] = {}
@@ -86,6 +88,16 @@ def find(experiment: Experiment, region: str, clients: Clients) -> list[Leftover
     return list(found.values())
 
 
+def _ours(found: str, name: str) -> bool:
+    """Whether a name is the stack's or begins with it as a whole word: `a-us-east-1` does not own `a-us-east-10`."""
+    return found == name or found.startswith(f"{name}-")
+
+
+_CUT = 24
+"""Roles and schedules have names of at most 64 characters, in which CloudFormation shortens a long stack name. So much of it is
+compared; it covers an experiment's name whole, which tells experiments apart."""
+
+
 def _clusters(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     for cluster in pages(clients("eks"), "list_clusters", "clusters"):
         if cluster == name:
@@ -94,45 +106,55 @@ def _clusters(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
 
 def _log_groups(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     # Agents and services write once more while they are taken down, and so make a group anew that the stack has deleted.
-    prefixes = (f"/aws/eks/{name}/", f"/aws/containerinsights/{name}/", f"/aws/lambda/{name}-", f"/aws/vpc/{name}")
+    # The last prefix is of the groups whose name CloudFormation chose: flow logs and functions.
+    prefixes = (*(f"{start}{name}/" for start in _SERVICE_LOGS), f"/aws/lambda/{name}-", f"{name}-")
     for prefix in prefixes:
         for group in pages(clients("logs"), "describe_log_groups", "logGroups", logGroupNamePrefix=prefix):
             group_name = group["logGroupName"]
             yield Leftover("log group", group_name, region, f"aws logs delete-log-group --log-group-name {group_name} --region {region}")
 
 
+_SERVICE_LOGS = ("/aws/eks/", "/aws/containerinsights/")
+
+
 def _dashboards(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     for board in pages(clients("cloudwatch"), "list_dashboards", "DashboardEntries", DashboardNamePrefix=name):
         board_name = board["DashboardName"]
-        yield Leftover(
-            "dashboard", board_name, region, f"aws cloudwatch delete-dashboards --dashboard-names {board_name} --region {region}"
-        )
+        if _ours(board_name, name):
+            remove = f"aws cloudwatch delete-dashboards --dashboard-names {board_name} --region {region}"
+            yield Leftover("dashboard", board_name, region, remove)
 
 
 def _alarms(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
-    for alarm in pages(clients("cloudwatch"), "describe_alarms", "MetricAlarms", AlarmNamePrefix=name):
+    for alarm in pages(clients("cloudwatch"), "describe_alarms", "MetricAlarms", AlarmNamePrefix=f"{name}-"):
         alarm_name = alarm["AlarmName"]
         yield Leftover("alarm", alarm_name, region, f"aws cloudwatch delete-alarms --alarm-names {alarm_name} --region {region}")
 
 
 def _buckets(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
-    kept = "store.on_destroy is `retain`" if experiment.store.on_destroy == "retain" else None
     for bucket in clients("s3").list_buckets().get("Buckets", []):
-        if bucket["Name"].startswith(name):
-            yield Leftover("bucket", bucket["Name"], region, f"aws s3 rb --force s3://{bucket['Name']}", kept)
+        if _ours(bucket["Name"], name):
+            yield _bucket(experiment, bucket["Name"], region)
+
+
+def _bucket(experiment: Experiment, bucket: str, region: str) -> Leftover:
+    kept = "store.on_destroy is `retain`" if experiment.store.on_destroy == "retain" else None
+    if region in experiment.placement and experiment.placement[region].bucket == bucket:
+        kept = f"placement.{region}.bucket names it"
+    return Leftover("bucket", bucket, region, f"aws s3 rb --force s3://{bucket}", kept)
 
 
 def _interfaces(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
-    # The VPC CNI tags its interfaces with the cluster; left over, they hold the subnet and with it the VPC.
-    filters = [{"Name": "tag:cluster.k8s.amazonaws.com/name", "Values": [name]}]
-    for interface in pages(clients("ec2"), "describe_network_interfaces", "NetworkInterfaces", Filters=filters):
-        interface_id = interface["NetworkInterfaceId"]
-        yield Leftover(
-            "network interface",
-            interface_id,
-            region,
-            f"aws ec2 delete-network-interface --network-interface-id {interface_id} --region {region}",
-        )
+    # Left over, they hold the subnet and with it the VPC. The VPC CNI tags its own with the cluster; those of EKS and of functions
+    # say whose they are in their description.
+    for by in (
+        {"Name": "tag:cluster.k8s.amazonaws.com/name", "Values": [name]},
+        {"Name": "description", "Values": [f"Amazon EKS {name}", f"AWS Lambda VPC ENI-{name}-*"]},
+    ):
+        for interface in pages(clients("ec2"), "describe_network_interfaces", "NetworkInterfaces", Filters=[by]):
+            interface_id = interface["NetworkInterfaceId"]
+            remove = f"aws ec2 delete-network-interface --network-interface-id {interface_id} --region {region}"
+            yield Leftover("network interface", interface_id, region, remove)
 
 
 def _volumes(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
@@ -143,35 +165,100 @@ def _volumes(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
 
 
 def _schedules(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
-    for schedule in pages(clients("scheduler"), "list_schedules", "Schedules", NamePrefix=name):
+    for schedule in pages(clients("scheduler"), "list_schedules", "Schedules", NamePrefix=name[:_CUT]):
         schedule_name = schedule["Name"]
+        if len(name) <= _CUT and not _ours(schedule_name, name):
+            continue
         yield Leftover("schedule", schedule_name, region, f"aws scheduler delete-schedule --name {schedule_name} --region {region}")
 
 
-_TERMINAL_INSTANCE = "aws ec2 terminate-instances --instance-ids {id} --region {region}"
+def _roles(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
+    iam = clients("iam")
+    for role in pages(iam, "list_roles", "Roles"):
+        role_name = role["RoleName"]
+        if not role_name.startswith(name[:_CUT]) or not (_ours(role_name, name) or _is_of_stack(iam, role_name, name)):
+            continue
+        yield Leftover("role", role_name, region, f"IAM console > Roles > {role_name} > Delete, which detaches its policies too")
+
+
+def _is_of_stack(iam: Any, role: str, stack: str) -> bool:
+    tags = {tag["Key"]: tag["Value"] for tag in iam.get_role(RoleName=role)["Role"].get("Tags", [])}
+    return tags.get(_STACK_TAG) == stack
+
+
+def _budgets(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
+    # Not every identity may read budgets, so they are asked for only where the experiment has one.
+    if experiment.guards.monthly_budget_usd is None:
+        return
+    account = clients("sts").get_caller_identity()["Account"]
+    try:
+        clients("budgets").describe_budget(AccountId=account, BudgetName=name)
+    except ClientError as error:
+        if code(error) != "NotFoundException":
+            raise
+        return
+    yield Leftover("budget", name, region, f"aws budgets delete-budget --account-id {account} --budget-name {name}")
+
+
+_STACK_TAG = "aws:cloudformation:stack-name"
+
+_REMOVE = {
+    "ec2/elastic-ip": "release-address --allocation-id",
+    "ec2/instance": "terminate-instances --instance-ids",
+    "ec2/internet-gateway": "delete-internet-gateway --internet-gateway-id",
+    "ec2/launch-template": "delete-launch-template --launch-template-id",
+    "ec2/natgateway": "delete-nat-gateway --nat-gateway-id",
+    "ec2/network-interface": "delete-network-interface --network-interface-id",
+    "ec2/route-table": "delete-route-table --route-table-id",
+    "ec2/security-group": "delete-security-group --group-id",
+    "ec2/subnet": "delete-subnet --subnet-id",
+    "ec2/volume": "delete-volume --volume-id",
+    "ec2/vpc": "delete-vpc --vpc-id",
+    "ec2/vpc-endpoint": "delete-vpc-endpoints --vpc-endpoint-ids",
+    "ec2/vpc-flow-log": "delete-flow-logs --flow-log-ids",
+    "kms/key": "schedule-key-deletion --pending-window-in-days 7 --key-id",
+    "lambda/function": "delete-function --function-name",
+}
 
 
 def _tagged(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
-    """Whatever carries the stack's own tag, which CloudFormation sets on what it makes, or the experiment's."""
-    stack = {"Key": "aws:cloudformation:stack-name", "Values": [name]}
-    own = {"Key": "experiment", "Values": [experiment.name]}
-    for tags in ([stack], [own]):
-        for found in pages(clients("resourcegroupstaggingapi"), "get_resources", "ResourceTagMappingList", TagFilters=tags):
+    """Whatever carries the stack's own tag, which CloudFormation sets on what it makes, the experiment's, or the cluster's."""
+    for tag, value in ((_STACK_TAG, name), ("experiment", experiment.name), ("eks:cluster-name", name)):
+        wanted = [{"Key": tag, "Values": [value]}]
+        for found in pages(clients("resourcegroupstaggingapi"), "get_resources", "ResourceTagMappingList", TagFilters=wanted):
             arn = found["ResourceARN"]
-            service, resource = arn.split(":", 5)[2], arn.split(":", 5)[5]
-            if service == "cloudformation" or (f":{region}:" not in arn and service not in ("s3", "iam")):
-                continue
-            if service == "s3" and not resource.startswith(name):
-                continue
-            remove = (
-                _TERMINAL_INSTANCE.format(id=resource.rsplit("/", 1)[-1], region=region)
-                if resource.startswith("instance/")
-                else f"Delete {arn} in the {service} console"
-            )
-            kept = "store.on_destroy is `retain`" if service == "s3" and experiment.store.on_destroy == "retain" else None
-            if service == "kms":
-                kept = _key_kept(clients, arn)
-            yield Leftover(f"{service} resource", resource.rsplit(":", 1)[-1], region, remove, kept)
+            service, _, _, resource = arn.split(":", 5)[2:]
+            if service == "s3":
+                if tag == _STACK_TAG or _ours(resource, name):
+                    yield _bucket(experiment, resource, region)
+            elif service != "cloudformation" and f":{region}:" in arn and _is_there(clients, service, resource):
+                yield _described(clients, service, resource, arn, region)
+
+
+def _described(clients: Clients, service: str, resource: str, arn: str, region: str) -> Leftover:
+    kind, _, rest = resource.replace(":", "/", 1).partition("/")
+    remove = _REMOVE.get(f"{service}/{kind}")
+    return Leftover(
+        f"{service} {kind}",
+        rest or kind,
+        region,
+        f"aws {service} {remove} {rest} --region {region}" if remove else f"Delete {arn} in the {service} console",
+        _key_kept(clients, arn) if service == "kms" else None,
+    )
+
+
+def _is_there(clients: Clients, service: str, resource: str) -> bool:
+    """Tags outlive their resource by an hour or so; for the two dear kinds the service itself says whether it still exists."""
+    kind, _, found = resource.partition("/")
+    if (service, kind) == ("ec2", "instance"):
+        filters = [{"Name": "instance-id", "Values": [found]}]
+        reservations = pages(clients("ec2"), "describe_instances", "Reservations", Filters=filters)
+        return any(instance["State"]["Name"] != "terminated" for entry in reservations for instance in entry["Instances"])
+    if (service, kind) == ("ec2", "natgateway"):
+        filters = [{"Name": "nat-gateway-id", "Values": [found]}]
+        gateways = pages(clients("ec2"), "describe_nat_gateways", "NatGateways", Filters=filters)
+        return any(gateway["State"] != "deleted" for gateway in gateways)
+    return True
 
 
 def _key_kept(clients: Clients, arn: str) -> str | None:
@@ -186,8 +273,23 @@ def names(scope: Scope) -> Iterator[Finding]:
     if status is not None:
         return
     for leftover in find(scope.experiment, scope.region, scope.clients):
-        level = "warning" if leftover.kept or leftover.kind in ("bucket", "network interface", "volume") else "blocker"
-        yield Finding("names", level, f"{leftover.kind} {leftover.name} is left from an earlier deployment", leftover.remove)
+        finding = judge_leftover(leftover)
+        if finding is not None:
+            yield finding
+
+
+def judge_leftover(found: Leftover) -> Finding | None:
+    """What an earlier deployment's remains mean for the next one: only what has a name of ours stands in its way."""
+    what = f"{found.kind} {found.name} is left from an earlier deployment"
+    if found.kind == "bucket":
+        if found.kept is not None and found.kept.startswith("placement"):
+            return None
+        reuse = f'Set placement.{found.region}.bucket = "{found.name}" to use it, or remove it: {found.remove}'
+        return Finding("names", "warning", what, reuse)
+    if found.kept is not None:
+        return None
+    named = found.kind in ("cluster", "dashboard", "budget") or (found.kind == "log group" and found.name.startswith(_SERVICE_LOGS))
+    return Finding("names", "blocker" if named else "warning", what, found.remove)
 
 
 def judge_stack(status: str | None, *, name: str) -> Finding:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from specdec.aws import calls, code
+from specdec.aws import calls, code, pages
 from specdec.catalog.addons import ADDONS
 from specdec.preflight.finding import Finding, Scope
 
@@ -21,17 +21,20 @@ def kubernetes(scope: Scope) -> Iterator[Finding]:
     """The Kubernetes version must be offered, and is six times dearer once it is in extended support."""
     wanted = scope.experiment.cluster.kubernetes_version
     with calls():
-        answer = scope.clients("eks").describe_cluster_versions()
+        answer = pages(scope.clients("eks"), "describe_cluster_versions", "clusterVersions")
     versions = {
-        found["clusterVersion"]: str(found.get("versionStatus") or found.get("status", "")).upper() for found in answer["clusterVersions"]
+        # The older field spells the same words in lower case with hyphens.
+        found["clusterVersion"]: str(found.get("versionStatus") or found.get("status", "")).upper().replace("-", "_")
+        for found in answer
     }
     yield judge_kubernetes(versions, wanted=wanted, region=scope.region)
 
 
 def judge_kubernetes(versions: dict[str, str], *, wanted: str, region: str) -> Finding:
     """Reads the version table of EKS, version to status."""
-    if wanted not in versions:
-        offered = ", ".join(sorted(versions, key=_release)) or "none"
+    supported = {version for version, status in versions.items() if status != "UNSUPPORTED"}
+    if wanted not in supported:
+        offered = ", ".join(sorted(supported, key=_release)) or "none"
         return Finding(
             "kubernetes",
             "blocker",
@@ -57,8 +60,8 @@ def addons(scope: Scope) -> Iterator[Finding]:
     version, pinned = scope.experiment.cluster.kubernetes_version, scope.experiment.cluster.addon_versions
     for name in ADDONS:
         with calls():
-            answer = scope.clients("eks").describe_addon_versions(addonName=name, kubernetesVersion=version)
-        found: list[dict[str, Any]] = [entry for addon in answer["addons"] for entry in addon["addonVersions"]]
+            answer = pages(scope.clients("eks"), "describe_addon_versions", "addons", addonName=name, kubernetesVersion=version)
+        found: list[dict[str, Any]] = [entry for addon in answer for entry in addon["addonVersions"]]
         yield judge_addon([entry["addonVersion"] for entry in found], name=name, kubernetes=version, pinned=pinned.get(name))
 
 

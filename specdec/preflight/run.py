@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING
 
-from specdec.aws import DeniedError, ThrottledError
+from specdec.aws import DeniedError, ThrottledError, unexpected
 from specdec.errors import EnvironmentFault
 from specdec.preflight import account, capacity, cost, leftovers, platform, store
 from specdec.preflight.finding import Finding, Scope
@@ -32,6 +32,9 @@ CHECKS: dict[str, Callable[[Scope], Iterator[Finding]]] = {
 }
 """Name to check, in the order in which findings are shown."""
 
+GATE = "region"
+"""The check without which no other makes sense: a region that is not enabled does not even know the caller."""
+
 
 def run(scope: Scope, *, on_done: Callable[[str, int, int], None]) -> list[Finding]:
     """All findings of all checks.
@@ -44,10 +47,15 @@ def run(scope: Scope, *, on_done: Callable[[str, int, int], None]) -> list[Findi
         NoAccessError: the credentials themselves are not good, so that no check can say anything.
     """
     found: dict[str, list[Finding]] = {}
+    if GATE in CHECKS:
+        found[GATE] = _one(GATE, scope)
+        on_done(GATE, 1, len(CHECKS))
+        if any(finding.level == "blocker" for finding in found[GATE]):
+            return found[GATE]
     with ThreadPoolExecutor(max_workers=8) as pool:
-        pending = {pool.submit(_one, name, scope): name for name in CHECKS}
+        pending = {pool.submit(_one, name, scope): name for name in CHECKS if name not in found}
         try:
-            for count, done in enumerate(as_completed(pending), 1):
+            for count, done in enumerate(as_completed(pending), len(found) + 1):
                 found[pending[done]] = done.result()
                 on_done(pending[done], count, len(CHECKS))
         except BaseException:
@@ -64,4 +72,9 @@ def _one(name: str, scope: Scope) -> list[Finding]:
         findings.append(Finding(name, "unknown", f"not looked at: {error}", error.remedy, denied=error.action))
     except (ThrottledError, EnvironmentFault) as error:
         findings.append(Finding(name, "unknown", f"not looked at: {error}", error.remedy))
+    except Exception as error:
+        fault = unexpected(error)
+        if fault is None:
+            raise
+        findings.append(Finding(name, "unknown", f"not looked at: {fault}", fault.remedy))
     return findings

@@ -111,9 +111,17 @@ def block(**changes: Any) -> dict[str, Any]:
 )
 def test_reservation(aws: StubbedAws, changes: dict[str, Any], expected: list[str]) -> None:
     aws.answers("ec2", "describe_capacity_reservations", {"CapacityReservations": [block(**changes)]})
+    if changes.get("AvailableInstanceCount") == 0:
+        aws.answers("ec2", "describe_instances", {"Reservations": []})
     found = list(capacity.reservation(scope_of(aws, experiment_with(*BLOCK))))
     assert levels(found) == expected
     assert all(finding.remedy for finding in found if finding.level != "ok")
+
+
+def test_a_reservation_that_our_own_node_fills_is_no_obstacle(aws: StubbedAws) -> None:
+    aws.answers("ec2", "describe_capacity_reservations", {"CapacityReservations": [block(AvailableInstanceCount=0)]})
+    aws.answers("ec2", "describe_instances", {"Reservations": [{"Instances": [{"InstanceId": "i-0a"}]}]})
+    assert levels(list(capacity.reservation(scope_of(aws, experiment_with(*BLOCK))))) == ["ok"]
 
 
 def test_a_reservation_that_does_not_exist(aws: StubbedAws) -> None:
@@ -121,8 +129,9 @@ def test_a_reservation_that_does_not_exist(aws: StubbedAws) -> None:
     assert levels(list(capacity.reservation(scope_of(aws, experiment_with(*BLOCK))))) == ["blocker"]
 
 
-def test_on_demand_is_warned_of(aws: StubbedAws) -> None:
-    assert levels(list(capacity.reservation(scope_of(aws)))) == ["warning"]
+@pytest.mark.parametrize(("nodes", "deployed", "level"), [(1, None, "warning"), (0, None, "ok"), (1, "CREATE_COMPLETE", "ok")])
+def test_on_demand_is_warned_of_while_it_can_roll_a_stack_back(nodes: int, deployed: str | None, level: str) -> None:
+    assert capacity.judge_on_demand("trn2.48xlarge", nodes=nodes, deployed=deployed).level == level
 
 
 def test_the_cheapest_capacity_block_is_named(aws: StubbedAws) -> None:
@@ -164,7 +173,8 @@ def test_denied_is_never_read_as_no_capacity(aws: StubbedAws) -> None:
 def test_kubernetes(aws: StubbedAws, wanted: str, level: str) -> None:
     versions = [
         {"clusterVersion": "1.36", "versionStatus": "STANDARD_SUPPORT"},
-        {"clusterVersion": "1.34", "versionStatus": "EXTENDED_SUPPORT"},
+        {"clusterVersion": "1.35", "status": "unsupported"},
+        {"clusterVersion": "1.34", "status": "extended-support"},
     ]
     aws.answers("eks", "describe_cluster_versions", {"clusterVersions": versions})
     scope = scope_of(aws, experiment_with(("[capacity]", f'[cluster]\nkubernetes_version = "{wanted}"\n\n[capacity]')))

@@ -1,17 +1,42 @@
 from __future__ import annotations
 
-from typing import Any
+import io
+from typing import Any, Literal
 
 import pytest
+from botocore.response import StreamingBody
 
+from specdec.benchmark.records import RunManifest
+from specdec.commands.wait import matters, over
 from specdec.errors import SpecdecError
 from specdec.experiment import load, parse
 from specdec.operate import kubernetes
 from specdec.operate.clone import with_region
-from specdec.operate.nodes import resize, status
+from specdec.operate.nodes import Step, resize, status
 from tests.operate.conftest import DEFAULT, REGION, StubbedAws, moment
 
 EXPERIMENT = load(DEFAULT)
+STACK = EXPERIMENT.stack_name(REGION)
+
+
+def manifest(status: Literal["complete", "interrupted", "failed"], problem: str | None = None) -> StreamingBody:
+    made = RunManifest(
+        run="20261129T130000Z-aaaaaa",
+        status=status,
+        experiment="e",
+        configuration={},
+        configuration_hash="h",
+        started_utc="2026-11-29T12:00:00Z",
+        ended_utc="2026-11-29T13:00:00Z",
+        environment={},
+        variants={},
+        counts={},
+        server_counters={},
+        records_sha256="s",
+        problem=problem,
+    )
+    text = made.to_json().encode()
+    return StreamingBody(io.BytesIO(text), len(text))
 
 
 def group(aws: StubbedAws, *, desired: int, issues: list[dict[str, Any]] | None = None) -> None:
@@ -46,10 +71,12 @@ def test_status_names_what_eks_complains_of(aws: StubbedAws) -> None:
     group(aws, desired=1, issues=[{"code": "AsgInstanceLaunchFailures", "message": "no capacity", "resourceIds": []}])
     aws.answers("ec2", "describe_instances", {"Reservations": []})
     aws.fails("cloudformation", "describe_stacks", "ValidationError", "Stack with id x does not exist")
+    aws.fails("cloudwatch", "describe_alarms", "AccessDenied", status=403)
     steps = {step.name: step for step in status(EXPERIMENT, REGION, aws.clients)}
     assert steps["capacity"].state == "failed"
     assert "AsgInstanceLaunchFailures: no capacity" in steps["capacity"].detail
     assert steps["instances running"].detail == "0 of 1"
+    assert steps["alarms"].state == "not known"
 
 
 def test_status_tells_what_is_in_the_bucket_and_since_when(aws: StubbedAws) -> None:
@@ -66,11 +93,17 @@ def test_status_tells_what_is_in_the_bucket_and_since_when(aws: StubbedAws) -> N
     run = {"Key": "runs/20261129T130000Z-aaaaaa/manifest.json", "LastModified": moment("2026-11-29T13:00:00")}
     unfinished = {"Key": "runs/20261129T140000Z-bbbbbb/records.jsonl", "LastModified": moment("2026-11-29T14:00:00")}
     aws.answers("s3", "list_objects_v2", {"Contents": [run, unfinished]})
+    aws.answers("s3", "get_object", {"Body": manifest("failed", "no answer from qwen-vllm")})
+    left = {"AlarmName": f"{STACK}-AlarmsNodesLeftRunning1A-X", "StateUpdatedTimestamp": moment("2026-11-29T22:00:00")}
+    aws.answers("cloudwatch", "describe_alarms", {"MetricAlarms": [left, {"AlarmName": f"{STACK}-AlarmsNeuronErrors2B-Y"}]})
     steps = {step.name: step for step in status(EXPERIMENT, REGION, aws.clients)}
     assert steps["instances running"].state == "done"
     assert steps["weights of Qwen/Qwen3-32B"].since == "2026-11-29T11:00:00+00:00"
     assert (steps["artifact of baseline"].state, steps["artifact of speculative"].state) == ("done", "waiting")
-    assert steps["benchmark"].detail == "run 20261129T130000Z-aaaaaa"
+    assert steps["benchmark"].state == "failed"
+    assert steps["benchmark"].detail == "run 20261129T130000Z-aaaaaa: failed: no answer from qwen-vllm"
+    assert steps["alarm AlarmsNodesLeftRunning1A-X"].state == "waiting"
+    assert steps["alarm AlarmsNeuronErrors2B-Y"].state == "failed"
 
 
 class Kubectl(kubernetes.Kubectl):
@@ -102,6 +135,36 @@ def test_what_the_cluster_says_of_services_and_jobs() -> None:
         ("job llmperf-a", "failed"),
     ]
     assert steps[2].detail == "BackoffLimitExceeded: gave up"
+
+
+def test_a_later_run_makes_the_earlier_one_forgotten() -> None:
+    def job(name: str, hour: int, condition: str) -> dict[str, Any]:
+        labels = {"app.kubernetes.io/name": "llmperf"}
+        return {
+            "metadata": {"name": name, "creationTimestamp": f"2026-11-29T{hour}:00:00Z", "labels": labels},
+            "spec": {},
+            "status": {"conditions": [{"type": condition, "status": "True"}]},
+        }
+
+    later, earlier = job("llmperf-a-2", 12, "Complete"), job("llmperf-a", 10, "Failed")
+    steps = kubernetes.status(Kubectl(deployments=[], jobs=[later, earlier]), EXPERIMENT)
+    assert [(step.name, step.state) for step in steps if step.name.startswith("job")] == [("job llmperf-a-2", "done")]
+    assert over(steps)
+    assert not over([])
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "since", "expected"),
+    [
+        ("service qwen-vllm", "failed", None, True),
+        ("service qwen-vllm", "waiting", None, False),
+        ("benchmark", "failed", "2026-11-29T13:00:00+00:00", False),
+        ("alarm BenchmarkFailed", "failed", "2026-11-29T12:59:00+00:00", False),
+        ("alarm BenchmarkFailed", "failed", "2026-11-29T13:01:00+00:00", True),
+    ],
+)
+def test_a_wait_ends_with_what_failed_since_it_began(name: str, state: str, since: str | None, expected: bool) -> None:
+    assert matters(Step(name, state, "", since, ""), "2026-11-29T13:00:00+00:00") is expected
 
 
 def test_the_namespace_is_the_charts() -> None:
