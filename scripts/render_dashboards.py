@@ -1,0 +1,165 @@
+"""Draws the dashboards' panels from the records of a run, without an account.
+
+    uv run python scripts/render_dashboards.py RUN_FOLDER docs/dashboards
+
+Panels, their series, statistics and expressions are read from the dashboard that the stack would deploy, and the values from the
+datums that would be published. Panels of AWS's own metrics have no data here and are drawn empty, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import textwrap
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import matplotlib as mpl
+from aws_cdk.assertions import Template
+
+from specdec import metrics
+from specdec.publish import cloudwatch
+from specdec.publish.datums import Datum
+from trainium_constructs.dashboards import Dashboards
+
+Place = tuple[str, str, tuple[tuple[str, str], ...]]
+"""Namespace, metric name, and dimensions in the order of their names."""
+
+COLUMN, ROW = 0.75, 0.42
+"""Inches per grid unit."""
+
+
+def bodies(experiment: str, services: dict[str, str], test_cases: list[str], llmperf_cases: list[str]) -> dict[str, dict[str, Any]]:
+    """The dashboards as deployed: name to body."""
+    stack = cdk.Stack(cdk.App(), "Render", env=cdk.Environment(region="us-east-2"))
+    Dashboards(
+        stack,
+        "Dashboards",
+        experiment=experiment,
+        name="experiment",
+        cluster_name="cluster",
+        services=services,
+        namespace="specdec",
+        metrics=metrics.ALL,
+        test_cases=test_cases,
+        llmperf_test_cases=llmperf_cases,
+        system_nodes=1,
+        devices_per_node=16,
+        devices_per_service=8,
+    )
+    found: dict[str, dict[str, Any]] = {}
+    for resource in Template.from_stack(stack).to_json()["Resources"].values():
+        if resource["Type"] == "AWS::CloudWatch::Dashboard":
+            parts = resource["Properties"]["DashboardBody"]["Fn::Join"][1]
+            found[resource["Properties"]["DashboardName"]] = json.loads("".join(p if isinstance(p, str) else "us-east-2" for p in parts))
+    return found
+
+
+def samples(datums: list[Datum]) -> dict[Place, Counter[float]]:
+    """All published values of each series."""
+    found: dict[Place, Counter[float]] = {}
+    for one in datums:
+        place = (one.series.namespace, one.series.name, tuple(sorted(zip(one.series.dimensions, one.dimensions, strict=True))))
+        counter = found.setdefault(place, Counter())
+        counter.update(dict(zip(one.values, one.counts, strict=True)))
+    return found
+
+
+def statistic(values: Counter[float], name: str) -> float:
+    """One statistic over a whole time range, as CloudWatch names it."""
+    ordered = sorted(values.elements())
+    match = re.fullmatch(r"p(\d+)", name)
+    if match:
+        return ordered[min(len(ordered) - 1, int(len(ordered) * int(match[1]) / 100))]
+    return {"Sum": sum(ordered), "Minimum": ordered[0], "Maximum": ordered[-1], "Average": sum(ordered) / len(ordered)}[name]
+
+
+def bars(properties: dict[str, Any], data: dict[Place, Counter[float]]) -> list[tuple[str, float, str]]:
+    """(label, value, colour) of each row that is shown and has data."""
+    values: dict[str, float] = {}
+    shown: list[tuple[str, float, str]] = []
+    later: list[dict[str, Any]] = []
+    last: list[str] = []
+    for row in properties["metrics"]:
+        words = [one for one in row if isinstance(one, str)]
+        options: dict[str, Any] = row[-1] if isinstance(row[-1], dict) else {}
+        if not words:
+            later.append(options)
+            continue
+        last = [last[index] if word == "." else word for index, word in enumerate(words)]
+        place = (last[0], last[1], tuple(sorted(zip(last[2::2], last[3::2], strict=True))))
+        if place not in data:
+            continue
+        value = statistic(data[place], options.get("stat", "Average"))
+        if "id" in options:
+            values[options["id"]] = value
+        if options.get("visible", True):
+            shown.append((options.get("label", last[1]), value, options.get("color", "#1f77b4")))
+    for options in later:
+        ratio = re.fullmatch(r"(\w+) / (\w+)", options["expression"])
+        if ratio and ratio[1] in values and ratio[2] in values:
+            shown.append((options["label"], values[ratio[1]] / values[ratio[2]], options.get("color", "#1f77b4")))
+    return shown
+
+
+def draw(body: dict[str, Any], data: dict[Place, Counter[float]], target: Path) -> None:
+    """One picture of a whole dashboard, panels where the console puts them."""
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "specdec"
+    from matplotlib import pyplot
+
+    plot: Any = pyplot
+    height = max(widget["y"] + widget["height"] for widget in body["widgets"])
+    figure: Any = plot.figure(figsize=(24 * COLUMN, height * ROW), facecolor="#f2f3f3")
+    for widget in body["widgets"]:
+        left, bottom = widget["x"] / 24, 1 - (widget["y"] + widget["height"]) / height
+        wide, high = widget["width"] / 24, widget["height"] / height
+        panel: Any = figure.add_axes((left + 0.004, bottom + 0.1 / height, wide - 0.008, high - 0.2 / height), facecolor="white")
+        panel.set_xticks([])
+        panel.set_yticks([])
+        properties = widget["properties"]
+        if widget["type"] == "text":
+            lines = [line for part in properties["markdown"].replace("**", "").splitlines() for line in textwrap.wrap(part, 170) or [""]]
+            panel.text(0.01, 0.94, "\n".join(lines), va="top", fontsize=12, linespacing=1.35)
+            continue
+        panel.text(0.01, 1 - 0.3 / widget["height"], properties["title"], va="top", fontsize=12, weight="bold")
+        rows = bars(properties, data)
+        if not rows:
+            panel.text(
+                0.5, 0.5, "no data without AWS: emitted on the node or not measured in this run", ha="center", color="#777777", fontsize=11
+            )
+            continue
+        axes: Any = figure.add_axes((left + wide * 0.3, bottom + high * 0.08, wide * 0.62, high * 0.74))
+        axes.barh(
+            range(len(rows)), [value for _, value, _ in rows], color=[colour for _, _, colour in rows], height=min(0.8, 0.2 * len(rows))
+        )
+        axes.set_yticks(range(len(rows)), [label for label, _, _ in rows], fontsize=10)
+        axes.invert_yaxis()
+        axes.tick_params(axis="x", labelsize=9)
+        for number, (_, value, _) in enumerate(rows):
+            axes.text(value, number, f" {value:.3g}", va="center", fontsize=9)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(target, dpi=70, metadata={"Software": None})
+    plot.close(figure)
+
+
+def main() -> None:
+    """Draws both dashboards of one run."""
+    folder, target = Path(sys.argv[1]), Path(sys.argv[2])
+    manifest, records = cloudwatch.load_run(folder)
+    published = cloudwatch.run_datums(folder, manifest, records, experiment=manifest.experiment)
+    llmperf_cases = list(dict.fromkeys(one.dimensions[1] for one in published if one.series.namespace == "Qwen/LLMPerf"))
+    services = {
+        name: f"service-{name}" for name in sorted(manifest.variants, key=lambda name: manifest.variants[name]["role"] != "baseline")
+    }
+    test_cases = list(dict.fromkeys(record.test_case for record in records))
+    target.mkdir(parents=True, exist_ok=True)
+    for name, body in bodies(manifest.experiment, services, test_cases, llmperf_cases).items():
+        draw(body, samples(published), target / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()
