@@ -83,13 +83,18 @@ class Session:
             botocore_session=botocore.session.Session(session_vars=nowhere),
         )
 
-    def client(self, service: str) -> Any:
-        """A client of one service, e.g. ``client("cloudwatch")``."""
+    def client(self, service: str, *, region_name: str | None = None, config: Any = None) -> Any:
+        """A client of one service, as ``boto3.Session.client`` would make it for the real account."""
         from botocore.config import Config
 
-        config = Config(proxies={}, connect_timeout=5, read_timeout=60, s3={"addressing_style": "path"})
+        here = Config(proxies={}, connect_timeout=5, read_timeout=60, s3={"addressing_style": "path"})
         make: Any = self._boto3.client  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        return make(service, endpoint_url=self.endpoint, config=config)
+        return make(
+            service,
+            region_name=region_name or self.region_name,
+            endpoint_url=self.endpoint,
+            config=here if config is None else config.merge(here),
+        )
 
 
 class EmbeddedAws:

@@ -30,15 +30,23 @@ def _client(service: str, account: str, region: str) -> Any:
     import boto3
     from botocore.config import Config
 
-    endpoint = f"http://127.0.0.1:{os.environ['GATEWAY_PORT']}"
-    return boto3.client(  # pyright: ignore[reportCallIssue, reportUnknownMemberType, reportUnknownVariableType]
-        service,  # pyright: ignore[reportArgumentType]
+    make: Any = boto3.client  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    client = make(
+        service,
         region_name=region,
-        endpoint_url=endpoint,
+        endpoint_url=f"http://127.0.0.1:{os.environ['GATEWAY_PORT']}",
         aws_access_key_id=account,  # the emulator takes a 12-digit key as the account
         aws_secret_access_key="test",  # noqa: S106
+        # A creation is not repeated: it would meet what the first try has made.
         config=Config(proxies={}, retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=30),
     )
+
+    def close_afterwards(request: Any, **_: Any) -> None:
+        # A connection that is kept may be closed for idleness just as the next stack wants it.
+        request.headers["Connection"] = "close"
+
+    client.meta.events.register("before-send", close_afterwards)
+    return client
 
 
 def _stack_clients() -> Clients:
