@@ -54,7 +54,7 @@ def drill(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ran = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("drill.py")), str(folder)],
         cwd=CHECKOUT,
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         timeout=DRILL_SECONDS,
