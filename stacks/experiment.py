@@ -9,7 +9,7 @@ import aws_cdk as cdk
 import charts
 from charts.names import NAMESPACE as KUBERNETES_NAMESPACE
 from specdec import metrics
-from specdec.benchmark import prompts
+from specdec.benchmark import llmperf, prompts
 from specdec.catalog.chips import INSTANCES
 from specdec.publish import series
 from trainium_constructs.access import PodAccess
@@ -183,7 +183,7 @@ class ExperimentStack(cdk.Stack):
             namespace=KUBERNETES_NAMESPACE,
             metrics=metrics.ALL,
             test_cases=test_cases,
-            llmperf_test_cases=test_cases if "llmperf" in experiment.benchmark.lanes else (),
+            llmperf_test_cases=list(llmperf.PUBLISHED_CASES) if "llmperf" in experiment.benchmark.lanes else (),
             system_nodes=SYSTEM_NODES,
             devices_per_node=INSTANCES[capacity.instance_type].devices,
             devices_per_service=experiment.serving.devices,

@@ -308,8 +308,9 @@ class Connection(asyncio.Protocol):
         except TimeoutError:
             raise
         except OSError as error:
-            known = error.errno is not None and error.errno > 0 and not isinstance(error, ssl.SSLError)
-            reason = os.strerror(error.errno) if known else error.strerror or str(error)
+            # A TLS fault has numbers of its own, and a failed name look-up negative ones.
+            known = error.errno if error.errno and error.errno > 0 and not isinstance(error, ssl.SSLError) else None
+            reason = os.strerror(known) if known else error.strerror or str(error)
             raise Refused(f"no connection to {endpoint.authority}: {reason}") from None
         return connection
 
