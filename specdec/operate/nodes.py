@@ -87,7 +87,7 @@ def resize(experiment: Experiment, region: str, clients: Clients, *, nodes: int)
             )
         except ClientError as error:
             if code(error) in ("ResourceInUseException", "InvalidRequestException", "InvalidParameterException"):
-                raise SpecdecError(f"EKS refuses: {error}", remedy="Wait until the update under way has ended") from None
+                raise SpecdecError(f"EKS refuses: {error}", remedy="If another update is under way, wait until it has ended") from None
             raise
     return name
 

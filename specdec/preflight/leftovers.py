@@ -78,14 +78,16 @@ def find(experiment: Experiment, region: str, clients: Clients) -> list[Leftover
         lambda: _schedules(name, region, clients),
         lambda: _roles(name, region, clients),
         lambda: _budgets(experiment, name, region, clients),
-        lambda: _tagged(experiment, name, region, clients),
     )
-    found: dict[str, Leftover] = {}
+    # One thing may be found twice by one search; two kinds may well have one name.
+    found: dict[tuple[str, str], Leftover] = {}
     for search in searches:
         with calls():
-            for leftover in search():
-                found.setdefault(leftover.name, leftover)
-    return list(found.values())
+            found |= {(leftover.kind, leftover.name): leftover for leftover in search()}
+    known = {leftover.name for leftover in found.values()}
+    with calls():
+        tagged = {leftover.name: leftover for leftover in _tagged(experiment, name, region, clients) if leftover.name not in known}
+    return [*found.values(), *tagged.values()]
 
 
 def _ours(found: str, name: str) -> bool:
@@ -231,30 +233,29 @@ def _tagged(experiment: Experiment, name: str, region: str, clients: Clients) ->
             if service == "s3":
                 if tag == _STACK_TAG or _ours(resource, name):
                     yield _bucket(experiment, resource, region)
-            elif service != "cloudformation" and f":{region}:" in arn and _is_there(clients, service, resource):
-                yield _described(clients, service, resource, arn, region)
+            elif service not in ("cloudformation", "ec2") and f":{region}:" in arn:
+                kind, _, rest = resource.replace(":", "/", 1).partition("/")
+                yield _described(service, kind, rest or kind, region, _key_kept(clients, arn) if service == "kms" else None)
+        # EC2 is asked itself: it knows its tags at once, and of some kinds that the tagging service leaves out.
+        wanted = [{"Name": "key", "Values": [tag]}, {"Name": "value", "Values": [value]}]
+        for found in pages(clients("ec2"), "describe_tags", "Tags", Filters=wanted):
+            if _is_there(clients, found["ResourceType"], found["ResourceId"]):
+                yield _described("ec2", found["ResourceType"], found["ResourceId"], region)
 
 
-def _described(clients: Clients, service: str, resource: str, arn: str, region: str) -> Leftover:
-    kind, _, rest = resource.replace(":", "/", 1).partition("/")
+def _described(service: str, kind: str, name: str, region: str, kept: str | None = None) -> Leftover:
     remove = _REMOVE.get(f"{service}/{kind}")
-    return Leftover(
-        f"{service} {kind}",
-        rest or kind,
-        region,
-        f"aws {service} {remove} {rest} --region {region}" if remove else f"Delete {arn} in the {service} console",
-        _key_kept(clients, arn) if service == "kms" else None,
-    )
+    command = f"aws {service} {remove} {name} --region {region}" if remove else f"Delete it in the {service} console, region {region}"
+    return Leftover(f"{service} {kind}", name, region, command, kept)
 
 
-def _is_there(clients: Clients, service: str, resource: str) -> bool:
-    """Tags outlive their resource by an hour or so; for the two dear kinds the service itself says whether it still exists."""
-    kind, _, found = resource.partition("/")
-    if (service, kind) == ("ec2", "instance"):
+def _is_there(clients: Clients, kind: str, found: str) -> bool:
+    """Tags outlive their resource by an hour or so; of the two dear kinds EC2 says whether they still exist."""
+    if kind == "instance":
         filters = [{"Name": "instance-id", "Values": [found]}]
         reservations = pages(clients("ec2"), "describe_instances", "Reservations", Filters=filters)
         return any(instance["State"]["Name"] != "terminated" for entry in reservations for instance in entry["Instances"])
-    if (service, kind) == ("ec2", "natgateway"):
+    if kind == "natgateway":
         filters = [{"Name": "nat-gateway-id", "Values": [found]}]
         gateways = pages(clients("ec2"), "describe_nat_gateways", "NatGateways", Filters=filters)
         return any(gateway["State"] != "deleted" for gateway in gateways)

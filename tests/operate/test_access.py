@@ -12,10 +12,12 @@ from botocore import exceptions as aws_exceptions
 from botocore.exceptions import ClientError
 
 from specdec.aws import DeniedError, ThrottledError, calls
+from specdec.cli import main
 from specdec.errors import EnvironmentFault, NoAccessError, SpecdecError
 from specdec.preflight.finding import Finding
 from specdec.preflight.run import CHECKS, run
-from tests.operate.conftest import StubbedAws, scope_of
+from tests.operate.conftest import DEFAULT, REGION, StubbedAws, scope_of
+from tests.operate.refusing import refusing
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,3 +92,79 @@ def test_without_credentials_a_command_ends_in_one_line_and_3(command: str, tmp_
         "error: no AWS credentials: Unable to locate credentials (remedy: Sign in (aws sso login, aws configure) or set AWS_PROFILE)"
     ]
     assert ended.stdout == ""
+
+
+ASKING = [
+    ["check"],
+    ["nodes", "up"],
+    ["nodes", "down"],
+    ["nodes", "status"],
+    ["wait", "--timeout-minutes", "0"],
+    ["run"],
+    ["runs"],
+    ["clone", "ap-south-2"],
+    ["leftovers"],
+    ["report", "--stack", "qwen3-specdec-us-east-2"],
+]
+"""Every command that asks AWS."""
+
+
+@pytest.fixture
+def signed_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Credentials of the environment and nothing else, in a folder with the default experiment."""
+    for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    }.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "experiment.toml").write_text(DEFAULT.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ended(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> object:
+    monkeypatch.setattr(sys, "argv", ["specdec", *arguments])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    return exit_.value.code
+
+
+@pytest.mark.parametrize("arguments", ASKING, ids=" ".join)
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [("none", "no AWS credentials"), ("expired", "have expired"), ("denied", "not allowed: ")],
+)
+def test_every_command_that_is_refused_ends_in_one_line_and_3(
+    arguments: list[str], state: str, said: str, signed_in: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "ExpiredToken" if state == "expired" else "AccessDenied"
+    if state == "none":
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+        monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with refusing(code, known=state == "denied") as endpoint:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        status = ended(arguments, monkeypatch)
+    errors = capsys.readouterr().err
+    # Besides the error, a command may have said how far it was; a failed check lists what it was not allowed to ask.
+    lines = [line for line in errors.splitlines() if line.startswith("error: ")]
+    assert status == 3, errors
+    assert len(lines) == 1, errors
+    assert said in lines[0]
+    assert "Traceback" not in errors
+    assert (signed_in / "experiment.toml").read_text(encoding="utf-8") == DEFAULT.read_text(encoding="utf-8")
+
+
+def test_an_error_that_nobody_expected_is_one_line_too(
+    signed_in: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with refusing("InvalidAction", known=True) as endpoint:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        assert ended(["runs"], monkeypatch) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: AWS answers DescribeStacks with InvalidAction: ")

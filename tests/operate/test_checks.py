@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from specdec.aws import DeniedError
+from specdec.commands.check import status
 from specdec.errors import NoAccessError
 from specdec.preflight import account, capacity, leftovers, platform
-from specdec.preflight.cost import price_in
+from specdec.preflight.cost import cost, price_in
+from specdec.preflight.estimate import estimate
 from specdec.preflight.finding import Finding
+from specdec.preflight.run import run
 from tests.operate.conftest import StubbedAws, experiment_with, moment, scope_of
 
 BLOCK = (
@@ -203,6 +207,76 @@ def test_node_image(aws: StubbedAws, present: bool, level: str) -> None:
     else:
         aws.fails("ssm", "get_parameter", "ParameterNotFound")
     assert levels(list(platform.image(scope_of(aws)))) == [level]
+
+
+def test_the_estimate_counts_the_dashboards_and_alarms_of_the_template() -> None:
+    snapshot = Path(__file__).parents[1] / "stack" / "__snapshots__" / "test_snapshot" / "test_template[us-east-2].json"
+    kinds = [resource["Type"] for resource in json.loads(snapshot.read_text(encoding="utf-8"))["Resources"].values()]
+    counts = {item.name: item.count for item in estimate(experiment_with(), "us-east-2")}
+    assert counts["dashboards"] == kinds.count("AWS::CloudWatch::Dashboard") > 0
+    assert counts["alarms"] == kinds.count("AWS::CloudWatch::Alarm") > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "kept", "level"),
+    [
+        ("cluster", "a", None, "blocker"),
+        ("dashboard", "a", None, "blocker"),
+        ("log group", "/aws/eks/a/cluster", None, "blocker"),
+        ("log group", "a-NetworkFlowLogs-X", None, "warning"),
+        ("role", "a-NodeRole-X", None, "warning"),
+        ("bucket", "a-modelstore", "store.on_destroy is `retain`", "warning"),
+        ("bucket", "a-modelstore", "placement.us-east-2.bucket names it", None),
+        ("kms key", "1234", "its deletion is scheduled", None),
+    ],
+)
+def test_what_is_left_stands_in_the_way_only_if_the_next_stack_takes_its_name(
+    kind: str, name: str, kept: str | None, level: str | None
+) -> None:
+    found = leftovers.judge_leftover(leftovers.Leftover(kind, name, "us-east-2", "remove it", kept))
+    assert (found.level if found else None) == level
+
+
+def test_a_kept_bucket_is_offered_for_use_before_it_is_offered_for_removal() -> None:
+    found = leftovers.judge_leftover(leftovers.Leftover("bucket", "a-modelstore", "us-east-2", "aws s3 rb", "kept"))
+    assert found is not None
+    assert (found.remedy or "").startswith('Set placement.us-east-2.bucket = "a-modelstore"')
+
+
+def test_a_terminated_instance_whose_tags_live_on_is_not_left(aws: StubbedAws) -> None:
+    for state, expected in (("terminated", False), ("running", True)):
+        aws.answers("ec2", "describe_instances", {"Reservations": [{"Instances": [{"State": {"Name": state}}]}]})
+        assert leftovers._is_there(aws.clients, "instance", "i-0a") is expected  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_price_that_may_not_be_asked_leaves_the_rest_of_the_costs(aws: StubbedAws) -> None:
+    aws.fails("pricing", "get_products", "AccessDeniedException")
+    found = list(cost(scope_of(aws)))
+    assert found[-1].level == "unknown"
+    assert found[-1].denied == "GetProducts"
+    assert any("in all" in finding.what for finding in found)
+
+
+def test_a_question_without_an_answer_is_unknown_and_exits_with_4(aws: StubbedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    aws.fails("eks", "describe_cluster_versions", "ServerException", "come back later")
+    monkeypatch.setattr("specdec.preflight.run.CHECKS", {"kubernetes": platform.kubernetes})
+    found = run(scope_of(aws), on_done=lambda *_: None)
+    assert [(finding.level, finding.what) for finding in found] == [
+        ("unknown", "not looked at: AWS answers DescribeClusterVersions with ServerException: come back later")
+    ]
+    assert status(found) == 4
+
+
+def test_a_region_that_is_not_enabled_is_found_although_it_does_not_know_the_caller(aws: StubbedAws) -> None:
+    aws.fails("sts", "get_caller_identity", "InvalidClientTokenId", status=403)
+    aws.answers("sts", "get_caller_identity", {"Account": "111122223333", "Arn": "arn:aws:iam::111122223333:user/eng"})
+    assert account.who(aws.clients)[0] == "111122223333"
+    aws.fails("ec2", "describe_regions", "AuthFailure", status=401)
+    aws.answers("ec2", "describe_regions", {"Regions": [{"RegionName": "us-east-2", "OptInStatus": "not-opted-in"}]})
+    asked: list[str] = []
+    found = run(scope_of(aws), on_done=lambda name, done, total: asked.append(name))
+    assert [(finding.check, finding.level) for finding in found] == [("region", "blocker")]
+    assert asked == ["region"]
 
 
 def test_endpoints(aws: StubbedAws) -> None:
