@@ -260,7 +260,7 @@ def test_a_price_that_may_not_be_asked_leaves_the_rest_of_the_costs(aws: Stubbed
 def test_a_question_without_an_answer_is_unknown_and_exits_with_4(aws: StubbedAws, monkeypatch: pytest.MonkeyPatch) -> None:
     aws.fails("eks", "describe_cluster_versions", "ServerException", "come back later")
     monkeypatch.setattr("specdec.preflight.run.CHECKS", {"kubernetes": platform.kubernetes})
-    found = run(scope_of(aws), on_done=lambda *_: None)
+    found = run(scope_of(aws), on_done=lambda name, done, total: None)
     assert [(finding.level, finding.what) for finding in found] == [
         ("unknown", "not looked at: AWS answers DescribeClusterVersions with ServerException: come back later")
     ]
