@@ -32,7 +32,9 @@ def build(experiment: Experiment, *, region: str, bucket: str) -> dict[str, cdk8
     charts: dict[str, cdk8s.Chart] = {"namespace": Namespace(app, "namespace")}
     if experiment.serving.allocation == "dra":
         charts["device-claims"] = DeviceClaims(app, "device-claims", experiment=experiment)
-    charts["model-storage"] = ModelStorage(app, "model-storage", region=region, bucket=bucket)
+    charts["model-storage"] = ModelStorage(
+        app, "model-storage", region=region, bucket=bucket, kept_bucket=experiment.placement[region].bucket
+    )
     charts["model-staging"] = ModelStaging(app, "model-staging", experiment=experiment, region=region, bucket=bucket)
     for variant in experiment.variants:
         charts[variant.service] = VllmService(app, variant.service, experiment=experiment, variant=variant, region=region, bucket=bucket)

@@ -18,6 +18,7 @@ from constructs import Construct
 
 from charts.names import BENCHMARK, labels, service_url, short_hash
 from charts.objects import PYTHON_IMAGE, digest, empty_dir, environment, metadata, off_instances, quantities, restricted
+from charts.vllm_service import STAGING_SECONDS
 from specdec.benchmark.prompts import SHIPPED
 from specdec.benchmark.prompts import load as load_prompts
 from specdec.errors import BadInputError, Mistake
@@ -96,6 +97,8 @@ class LlmPerf(cdk8s.Chart):
         k8s.KubeConfigMap(
             self, "files", metadata=metadata(files, labels("llmperf", "benchmark")), data=texts, binary_data={"code.tar.bz2": code}
         )
+        # A server waits for its weights before it starts.
+        waiting = experiment.serving.startup_minutes * 60 + STAGING_SECONDS
         values = {
             "AWS_REGION": region,
             "EXPERIMENT": f"{HOME}/experiment.json",
@@ -103,7 +106,7 @@ class LlmPerf(cdk8s.Chart):
             "PYTHONPATH": "/work/code",
             "SERVICES": json.dumps({v.name: service_url(v.service) for v in experiment.variants}, separators=(",", ":"), sort_keys=True),
             "STACK": experiment.stack_name(region),
-            "WAIT_SECONDS": str(experiment.serving.startup_minutes * 60),
+            "WAIT_SECONDS": str(waiting),
         }
         steps = [
             f"python -m tarfile -e {HOME}/code.tar.bz2 /work/code",
@@ -119,7 +122,7 @@ class LlmPerf(cdk8s.Chart):
             "job",
             metadata=metadata(job, selector),
             spec=k8s.JobSpec(
-                active_deadline_seconds=experiment.serving.startup_minutes * 60 + MEASURING_SECONDS,
+                active_deadline_seconds=waiting + MEASURING_SECONDS,
                 backoff_limit=1,
                 suspend=suspended,
                 template=k8s.PodTemplateSpec(

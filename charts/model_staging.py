@@ -54,7 +54,8 @@ class ModelStaging(cdk8s.Chart):
                 "TMPDIR": "/scratch",
             }
             slug = model.rsplit("/", 1)[-1].lower().replace(".", "-").replace("_", "-")[:30].strip("-")
-            name = f"stage-{slug}-{short_hash([values, text, AWS_CLI_IMAGE, experiment.capacity.instance_type])}"
+            kept = experiment.placement[region].bucket
+            name = f"stage-{slug}-{short_hash([values, text, AWS_CLI_IMAGE, experiment.capacity.instance_type, kept])}"
             selector = labels(name, "stager")
             k8s.KubeJob(
                 self,

@@ -19,9 +19,14 @@ def _options(region: str) -> list[str]:
     return ["allow-other", f"prefix {MODELS}", "read-only", f"region {region}"]
 
 
-def claim_name(region: str) -> str:
-    """Name of volume and claim. The source of a volume cannot be changed, so other options are another volume."""
-    return f"models-{short_hash([_options(region), MOUNT_MEMORY])}"
+def claim_name(region: str, kept_bucket: str | None) -> str:
+    """Name of volume and claim. The source of a volume cannot be changed, so another bucket or option is another volume.
+
+    Args:
+        region: the region.
+        kept_bucket: the bucket that the experiment brings; the stack's own has no name before it is deployed.
+    """
+    return f"models-{short_hash([_options(region), MOUNT_MEMORY, kept_bucket])}"
 
 
 class ModelStorage(cdk8s.Chart):
@@ -32,9 +37,9 @@ class ModelStorage(cdk8s.Chart):
     Option names: awslabs/mountpoint-s3-csi-driver docs/CONFIGURATION.md (57c6bed, 2026-08-08).
     """
 
-    def __init__(self, scope: Construct, id_: str, *, region: str, bucket: str) -> None:
+    def __init__(self, scope: Construct, id_: str, *, region: str, bucket: str, kept_bucket: str | None) -> None:
         super().__init__(scope, id_, disable_resource_name_hashes=True)
-        name = claim_name(region)
+        name = claim_name(region, kept_bucket)
         # The driver ignores capacity, the API insists on one.
         capacity = k8s.Quantity.from_string("1Ti")
         k8s.KubePersistentVolume(

@@ -131,7 +131,10 @@ def _pod(experiment: Experiment, variant: Variant, *, region: str, bucket: str, 
         "tolerations": [{"key": "aws.amazon.com/neuron", "operator": "Exists", "effect": "NoSchedule"}],
         "volumes": [
             {"name": "scripts", "configMap": {"name": scripts, "defaultMode": 0o555}},
-            {"name": "models", "persistentVolumeClaim": {"claimName": claim_name(region), "readOnly": True}},
+            {
+                "name": "models",
+                "persistentVolumeClaim": {"claimName": claim_name(region, experiment.placement[region].bucket), "readOnly": True},
+            },
             {"name": "artifacts", "emptyDir": {"sizeLimit": "600Gi"}},
             {"name": "scratch", "emptyDir": {"sizeLimit": "300Gi"}},
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY}},

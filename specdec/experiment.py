@@ -231,7 +231,10 @@ class Experiment(Section):
     name: str = Field(pattern=_NAME, max_length=24, description="prefix of every name in the account; a stack is `<name>-<region>`")
     owner: str = Field(default="unknown", min_length=1, description="value of the owner tag")
     regions: tuple[str, ...] = Field(min_length=1, description="one stack each")
-    tags: dict[str, str] = Field(default_factory=dict, description="further tags for everything in the account")
+    tags: dict[str, str] = Field(
+        default_factory=dict,
+        description="further tags for everything in the account but instances and volumes, which carry `experiment` and `Name`",
+    )
     cluster: Cluster = Cluster()
     capacity: Capacity = Capacity()
     placement: dict[str, Placement] = Field(default_factory=dict, description="per region")

@@ -42,6 +42,9 @@ class ExperimentStack(cdk.Stack):
         self._zones = experiment.zones(region)
         name = experiment.stack_name(region)
         tags = experiment.resource_tags()
+        # Into launch templates goes only what never changes: a new template version replaces every node, and CloudFormation refuses
+        # it together with a new tag of the node group.
+        fixed_tags = {"experiment": experiment.name}
         super().__init__(
             scope,
             construct_id,
@@ -83,7 +86,7 @@ class ExperimentStack(cdk.Stack):
             role=role,
             subnet_ids=network.private_subnets(),
             instance_type=capacity.system_instance_type,
-            tags=tags,
+            tags=fixed_tags,
         )
         efa = None
         if capacity.efa:
@@ -109,7 +112,7 @@ class ExperimentStack(cdk.Stack):
             max_nodes=capacity.max_nodes,
             root_volume_gib=capacity.root_volume_gib,
             efa=efa,
-            tags=tags,
+            tags=fixed_tags,
         )
         pod_addons = PodAddons(self, "PodAddons", cluster_name=eks_cluster.cluster_name, versions=versions)
         observability = Observability(self, "Observability", cluster_name=eks_cluster.cluster_name, versions=versions)
@@ -135,7 +138,7 @@ class ExperimentStack(cdk.Stack):
                 self,
                 "ScaleDown",
                 cluster_name=name,
-                node_group=node_group_name(zone=place.zone, purchase=capacity.purchase),
+                node_group=node_group_name(zone=place.zone, purchase=capacity.purchase, reservation_id=place.reservation_id),
                 max_nodes=capacity.max_nodes,
                 at=guards.scale_down_at,
                 every_hours=guards.scale_down_every_hours,

@@ -21,6 +21,9 @@ ROLE_LABEL = "specdec/nodes"
 SYSTEM_NODES = 1
 """How many system nodes run: enough for DNS, the add-on controllers and the benchmark."""
 
+SYSTEM_VOLUME_GIB = 200
+"""Two staging pods side by side hold 60 GiB each; the kubelet keeps a tenth of the disk free."""
+
 _NODE_POLICIES = {
     "AmazonEKSWorkerNodePolicy": "Joining a cluster needs what EKS says it needs",
     "AmazonEC2ContainerRegistryPullOnly": "Pulls the images of EKS add-ons, and pushes none",
@@ -76,7 +79,7 @@ class SystemNodes(Construct):
             launch_template_data=ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
                 instance_type=instance_type,
                 metadata_options=metadata_options(),
-                block_device_mappings=[root_volume(100)],
+                block_device_mappings=[root_volume(SYSTEM_VOLUME_GIB)],
                 tag_specifications=tag_instances(f"{cluster_name}-system", tags),
             ),
         )

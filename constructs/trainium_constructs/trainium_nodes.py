@@ -34,13 +34,15 @@ spec:
 """
 
 
-def node_group_name(*, zone: str, purchase: Purchase) -> str:
+def node_group_name(*, zone: str, purchase: Purchase, reservation_id: str | None = None) -> str:
     """Name of the group, known before deployment.
 
-    Zone and purchase are the two choices that make CloudFormation replace the group; being in the name, they cannot collide with
-    the group they replace.
+    Zone and purchase make CloudFormation replace the group; being in the name, the successor cannot collide with the group it
+    replaces. So can another reservation with another size, which as one update of one group CloudFormation refuses
+    (aws/containers-roadmap#1258).
     """
-    return f"accelerator-{zone}-{purchase}"
+    reserved = reservation_id.removeprefix("cr-") if reservation_id else None
+    return "-".join(part for part in ("accelerator", zone, purchase, reserved) if part)
 
 
 class TrainiumNodes(Construct):
@@ -72,7 +74,7 @@ class TrainiumNodes(Construct):
         tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, construct_id)
-        self.name = node_group_name(zone=zone, purchase=purchase)
+        self.name = node_group_name(zone=zone, purchase=purchase, reservation_id=reservation_id)
         # The array takes images, container layers, logs and emptyDir volumes off the root volume and onto NVMe.
         user_data = ec2.MultipartUserData()
         user_data.add_part(ec2.MultipartBody.from_raw_body(content_type="application/node.eks.aws", body=_NODE_CONFIG))

@@ -89,7 +89,7 @@ def items(
         item("EKS control plane", 1, list_price.CONTROL_PLANE),
         item("NAT gateway (traffic apart)", 1, list_price.NAT_GATEWAY),
         item("public IPv4 address", 1, list_price.PUBLIC_ADDRESS),
-        item("root volumes, GB", capacity.desired_nodes * capacity.root_volume_gib + 100, list_price.VOLUME),
+        item("root volumes, GB", capacity.desired_nodes * capacity.root_volume_gib + 200, list_price.VOLUME),
         item("bucket, GB", kept_gigabytes, list_price.STORAGE),
         item("KMS key", 1, list_price.KEY),
         item("custom metrics", series, list_price.METRIC),
