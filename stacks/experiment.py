@@ -10,6 +10,7 @@ import charts
 from charts.names import NAMESPACE as KUBERNETES_NAMESPACE
 from specdec import metrics
 from specdec.benchmark import llmperf, prompts
+from specdec.catalog import system_node
 from specdec.catalog.chips import INSTANCES
 from specdec.publish import series
 from trainium_constructs.access import PodAccess
@@ -23,7 +24,7 @@ from trainium_constructs.log_groups import own_function_logs, retention_days
 from trainium_constructs.model_store import ModelStore
 from trainium_constructs.network import Network
 from trainium_constructs.neuron_devices import NeuronDevices
-from trainium_constructs.node_groups import SYSTEM_NODES, SystemNodes, node_role
+from trainium_constructs.node_groups import SystemNodes, node_role
 from trainium_constructs.observability import ContainerLogs, Observability
 from trainium_constructs.outputs import Outputs
 from trainium_constructs.trainium_nodes import TrainiumNodes, node_group_name
@@ -173,7 +174,7 @@ class ExperimentStack(cdk.Stack):
             cluster_name=name,
             services=services,
             namespace=KUBERNETES_NAMESPACE,
-            system_nodes=SYSTEM_NODES,
+            system_nodes=system_node.NODES,
         )
         test_cases = list(dict.fromkeys(prompt.test_case for prompt in prompts.load(experiment.benchmark.prompts)))
         Dashboards(
@@ -187,7 +188,7 @@ class ExperimentStack(cdk.Stack):
             metrics=metrics.ALL,
             test_cases=test_cases,
             llmperf_test_cases=list(llmperf.PUBLISHED_CASES) if "llmperf" in experiment.benchmark.lanes else (),
-            system_nodes=SYSTEM_NODES,
+            system_nodes=system_node.NODES,
             devices_per_node=INSTANCES[capacity.instance_type].devices,
             devices_per_service=experiment.serving.devices,
             node_usd_per_hour=experiment.cost.node_usd_per_hour,

@@ -8,6 +8,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks as eks
 from constructs import Construct
 
+from specdec.catalog import system_node
 from trainium_constructs.roles import service_role
 
 if TYPE_CHECKING:
@@ -17,12 +18,6 @@ if TYPE_CHECKING:
 
 ROLE_LABEL = "specdec/nodes"
 """Node label; its value is ``system`` or ``accelerator``."""
-
-SYSTEM_NODES = 1
-"""How many system nodes run: enough for DNS, the add-on controllers and the benchmark."""
-
-SYSTEM_VOLUME_GIB = 200
-"""Two staging pods side by side hold 60 GiB each; the kubelet keeps a tenth of the disk free."""
 
 _NODE_POLICIES = {
     "AmazonEKSWorkerNodePolicy": "Joining a cluster needs what EKS says it needs",
@@ -79,7 +74,7 @@ class SystemNodes(Construct):
             launch_template_data=ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
                 instance_type=instance_type,
                 metadata_options=metadata_options(),
-                block_device_mappings=[root_volume(SYSTEM_VOLUME_GIB)],
+                block_device_mappings=[root_volume(system_node.VOLUME_GIB)],
                 tag_specifications=tag_instances(f"{cluster_name}-system", tags),
             ),
         )
@@ -96,7 +91,7 @@ class SystemNodes(Construct):
                 id=template.ref, version=template.attr_latest_version_number
             ),
             scaling_config=eks.CfnNodegroup.ScalingConfigProperty(
-                min_size=SYSTEM_NODES, desired_size=SYSTEM_NODES, max_size=SYSTEM_NODES + 1
+                min_size=system_node.NODES, desired_size=system_node.NODES, max_size=system_node.NODES + 1
             ),
             update_config=eks.CfnNodegroup.UpdateConfigProperty(max_unavailable=1),
         )

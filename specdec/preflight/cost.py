@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from specdec.aws import DeniedError, calls, unexpected
 from specdec.catalog import service_prices as list_price
+from specdec.catalog import system_node
 from specdec.errors import NoAccessError, SpecdecError
 from specdec.metrics import ALL
 from specdec.preflight.finding import Finding, Scope
@@ -89,7 +90,11 @@ def items(
         item("EKS control plane", 1, list_price.CONTROL_PLANE),
         item("NAT gateway (traffic apart)", 1, list_price.NAT_GATEWAY),
         item("public IPv4 address", 1, list_price.PUBLIC_ADDRESS),
-        item("root volumes, GB", capacity.desired_nodes * capacity.root_volume_gib + 200, list_price.VOLUME),
+        item(
+            "root volumes, GB",
+            capacity.desired_nodes * capacity.root_volume_gib + system_node.NODES * system_node.VOLUME_GIB,
+            list_price.VOLUME,
+        ),
         item("bucket, GB", kept_gigabytes, list_price.STORAGE),
         item("KMS key", 1, list_price.KEY),
         item("custom metrics", series, list_price.METRIC),
