@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from specdec.benchmark.http1 import Connection, Cut, Endpoint, Exchange, ProtocolError, Refused
 from specdec.benchmark.records import Outcome, RequestRecord
@@ -49,6 +50,8 @@ class Client:
         self._timeouts = timeouts
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "specdec", **headers}
         self._idle: list[Connection] = []
+        # All that were opened, since an interrupted `warm` has some that nobody else knows of.
+        self._opened: WeakSet[Connection] = WeakSet()
 
     async def get(self, path: str) -> tuple[int, bytes]:
         """Status and body of a GET below the base URL, e.g. ``/metrics``.
@@ -58,7 +61,7 @@ class Client:
             TimeoutError: no connection, or no end of the response, within the connect deadline each.
             Cut, ProtocolError: the response broke off, or is not HTTP.
         """
-        connection = await Connection.open(self.endpoint, timeout=self._timeouts.connect)
+        connection = await self._open()
         body: list[bytes] = []
         try:
             exchange = connection.request(
@@ -72,7 +75,7 @@ class Client:
     async def warm(self, connections: int) -> None:
         """Opens connections ahead of a burst of requests, as many as will be in flight. What fails here fails again in ``ask``."""
         self._idle = [connection for connection in self._idle if connection.usable(IDLE_LIMIT)]
-        opening = [Connection.open(self.endpoint, timeout=self._timeouts.connect) for _ in range(connections - len(self._idle))]
+        opening = [self._open() for _ in range(connections - len(self._idle))]
         for opened in await asyncio.gather(*opening, return_exceptions=True):
             if isinstance(opened, Connection):
                 opened.release()
@@ -112,10 +115,15 @@ class Client:
             return _record(blank, exchange, stream, outcome, error, sent_utc, plan)
 
     def close(self) -> None:
-        """Closes what is kept open."""
-        for connection in self._idle:
+        """Closes every connection."""
+        for connection in self._opened:
             connection.close()
         self._idle.clear()
+
+    async def _open(self) -> Connection:
+        connection = await Connection.open(self.endpoint, timeout=self._timeouts.connect)
+        self._opened.add(connection)
+        return connection
 
     async def _connect(self) -> Connection:
         while self._idle:
@@ -123,7 +131,7 @@ class Client:
             if connection.usable(IDLE_LIMIT):
                 return connection
             connection.close()
-        return await Connection.open(self.endpoint, timeout=self._timeouts.connect)
+        return await self._open()
 
     async def _follow(self, exchange: Exchange, stream: CompletionStream, reader: _BodyReader, job: Job) -> tuple[Outcome, str | None]:
         try:

@@ -1,12 +1,14 @@
 """What is sent, and what becomes of an endpoint that cannot be reached."""
 
 import asyncio
+import contextlib
 import socket
 from dataclasses import replace
 
 import pytest
 
 from specdec.benchmark.client import Client, request_body
+from specdec.benchmark.http1 import Connection, Endpoint
 from specdec.benchmark.plan import Plan
 from specdec.benchmark.prompts import Prompt
 from specdec.benchmark.records import RequestRecord
@@ -132,3 +134,41 @@ def test_headers_are_sent_and_not_stored(status: int, make_plan: MakePlan) -> No
         assert (record.outcome, record.error) == ("http-error", "HTTP 401: who are you?")
     else:
         assert record.outcome == "bad-response"
+
+
+def test_connections_of_an_interrupted_burst_are_closed_too(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Endpoint] = []
+    opened: list[Connection] = []
+    really = Connection.open
+
+    async def first_one_only(endpoint: Endpoint, *, timeout: float) -> Connection:
+        asked.append(endpoint)
+        if len(asked) > 1:
+            await asyncio.Event().wait()
+        opened.append(await really(endpoint, timeout=timeout))
+        return opened[0]
+
+    ended = asyncio.Event()
+
+    async def until_the_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+        ended.set()
+
+    async def go() -> None:
+        server = await asyncio.start_server(until_the_end, "127.0.0.1", 0)
+        plan = make_plan({"baseline": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"})
+        client = Client(plan.targets[0], plan.timeouts, {})
+        warming = asyncio.create_task(client.warm(2))
+        while not opened:
+            await asyncio.sleep(0.001)
+        warming.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await warming
+        client.close()
+        await asyncio.wait_for(ended.wait(), 10)
+        server.close()
+
+    monkeypatch.setattr(Connection, "open", first_one_only)
+    asyncio.run(go())
