@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from specdec.errors import EnvironmentFault
 from specdec.rehearsal.emulator.cluster import Call, Cluster, Manifest, read
+from specdec.rehearsal.emulator.offers import Offer
 from specdec.rehearsal.emulator.recorder import REFUSALS
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class EmbeddedAws:
         self.state_dir = state_dir.resolve()
         self.log = self.state_dir / "emulator.log"
         self._commands = self.state_dir / "commands.jsonl"
+        self._offers = self.state_dir / "offers.json"
         self._outlive = outlive
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
@@ -145,6 +147,7 @@ class EmbeddedAws:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "specdec.rehearsal.emulator.server", "--fd", str(listener.fileno())),
+                    *("--offers", str(self._offers)),
                     *(["--outlive"] if self._outlive else []),
                 ],
                 cwd=CHECKOUT,
@@ -226,6 +229,12 @@ class EmbeddedAws:
     def refuse(self, refusals: Mapping[str, str]) -> None:
         """From now on, the cluster refuses to create or apply these objects: ``<kind>/<name>`` to its message. For drills."""
         (self.state_dir / REFUSALS).write_text(json.dumps(dict(refusals)), encoding="utf-8")
+
+    def offer(self, offers: Mapping[str, Offer]) -> None:
+        """From now on, these regions offer this, whatever they offered before; of all others the account knows nothing. For drills."""
+        whole = self._offers.with_suffix(".new")
+        whole.write_text(json.dumps({region: offer.plain() for region, offer in offers.items()}), encoding="utf-8")
+        whole.replace(self._offers)
 
     def _install_tools(self) -> None:
         folder = self.state_dir / "bin"

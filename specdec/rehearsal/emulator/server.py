@@ -9,16 +9,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
+import json
 import os
+import re
 import secrets
 import signal
 import sys
 import threading
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from specdec.rehearsal.emulator.completions import configure_bucket, put_math_alarm, refuse_full_bucket
+from specdec.rehearsal.emulator.node_groups import resized
+from specdec.rehearsal.emulator.offers import ASKED, Answer, Offer, Request, answer
 from specdec.rehearsal.emulator.resources import TYPES, Clients, Properties, ResourceType
 
 CUSTOM_RESOURCE_SECONDS = "120"
@@ -164,6 +169,58 @@ def extend() -> None:
 
     functions._execute_function_with_config_scope = answering
 
+    # The emulator gives flow logs another type than EC2's DescribeTags does.
+    compute: Any = importlib.import_module("ministack.services.ec2")
+    guess: Callable[[str], str] = compute._guess_resource_type
+
+    def named(resource: str) -> str:
+        return "vpc-flow-log" if resource.startswith("fl-") else guess(resource)
+
+    compute._guess_resource_type = named
+
+    # The tagging service knows parameters, and the emulator leaves them out.
+    tagging: Any = importlib.import_module("ministack.services.tagging")
+    tagging._COLLECTORS.setdefault("ssm", tagging._collect_ssm)
+
+
+_RESIZE = re.compile(r"/clusters/([^/]+)/node-groups/([^/]+)/update-config")
+
+
+def answer_first(offers: Path) -> None:
+    """Puts the calls that ministack does not know before those it knows.
+
+    Args:
+        offers: file of what is offered, by region, read at each call that may ask for it; absent where nothing was planted.
+
+    Raises:
+        AttributeError: this ministack is not the pinned one.
+    """
+    application: Any = importlib.import_module("ministack.app")
+    responses: Any = importlib.import_module("ministack.core.responses")
+    dispatch: Callable[..., Any] = application._dispatch_service_request
+
+    async def answering(method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, list[str]], number: str) -> Answer:
+        request = Request(method, path, query, headers, body)
+        region: str = responses.get_region()
+        group = _RESIZE.fullmatch(path) if request.service == "eks" and method == "POST" else None
+        if group:
+            return _resize(f"{group[1]}/{group[2]}", body)
+        if request.service in ASKED and offers.exists() and (planted := json.loads(offers.read_bytes()).get(region)):
+            own = answer(request, Offer.of(planted), region=region)
+            if own:
+                return own
+        return await dispatch(method, path, headers, body, query, number)
+
+    application._dispatch_service_request = answering
+
+
+def _resize(key: str, body: bytes) -> Answer:
+    groups: Any = importlib.import_module("ministack.services.eks")._nodegroups
+    status, answered, changes = resized(groups.get(key), json.loads(body))
+    if changes:
+        groups[key].update(changes)
+    return status, {"Content-Type": "application/json"}, json.dumps(answered).encode()
+
 
 def _end_with_parent() -> None:
     sys.stdin.buffer.read()
@@ -175,6 +232,7 @@ def main() -> None:
     """Serves until killed or until standard input closes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--fd", type=int, required=True, help="listening socket, inherited")
+    parser.add_argument("--offers", type=Path, required=True, help="file of what is offered, by region")
     parser.add_argument("--outlive", action="store_true", help="go on when standard input closes")
     options = parser.parse_args()
     if not options.outlive:
@@ -186,6 +244,7 @@ def main() -> None:
     serve: Any = importlib.import_module("hypercorn.asyncio").serve
     application: Any = importlib.import_module("ministack.app").app
     extend()
+    answer_first(options.offers)
     config = Config()
     config.bind = [f"fd://{options.fd}"]
     config.keep_alive_timeout = 75
