@@ -67,26 +67,18 @@ def find(experiment: Experiment, region: str, clients: Clients) -> list[Leftover
     name = experiment.stack_name(region)
     if (status := stack_status(clients, name)) is not None:
         return [Leftover("stack", f"{name} ({status})", region, f"uv run npx cdk destroy {name}")]
-    searches: tuple[Callable[[], Iterable[Leftover]], ...] = (
-        lambda: _clusters(name, region, clients),
-        lambda: _log_groups(name, region, clients),
-        lambda: _dashboards(name, region, clients),
-        lambda: _alarms(name, region, clients),
-        lambda: _buckets(experiment, name, region, clients),
-        lambda: _interfaces(name, region, clients),
-        lambda: _volumes(name, region, clients),
-        lambda: _schedules(name, region, clients),
-        lambda: _roles(name, region, clients),
-        lambda: _budgets(experiment, name, region, clients),
-    )
     # One thing may be found twice by one search; two kinds may well have one name.
     found: dict[tuple[str, str], Leftover] = {}
-    for search in searches:
+    for search in _SEARCHES.values():
         with calls():
-            found |= {(leftover.kind, leftover.name): leftover for leftover in search()}
+            found |= {(leftover.kind, leftover.name): leftover for leftover in search(experiment, name, region, clients)}
     known = {leftover.name for leftover in found.values()}
     with calls():
-        tagged = {leftover.name: leftover for leftover in _tagged(experiment, name, region, clients) if leftover.name not in known}
+        tagged = {
+            (leftover.kind, leftover.name): leftover
+            for leftover in _tagged(experiment, name, region, clients)
+            if leftover.name not in known
+        }
     return [*found.values(), *tagged.values()]
 
 
@@ -100,13 +92,13 @@ _CUT = 24
 compared; it covers an experiment's name whole, which tells experiments apart."""
 
 
-def _clusters(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
+def _clusters(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     for cluster in pages(clients("eks"), "list_clusters", "clusters"):
         if cluster == name:
             yield Leftover("cluster", cluster, region, f"aws eks delete-cluster --name {cluster} --region {region}")
 
 
-def _log_groups(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
+def _log_groups(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     # Agents and services write once more while they are taken down, and so make a group anew that the stack has deleted.
     # The last prefix is of the groups whose name CloudFormation chose: flow logs and functions.
     prefixes = (*(f"{start}{name}/" for start in _SERVICE_LOGS), f"/aws/lambda/{name}-", f"{name}-")
@@ -119,7 +111,7 @@ def _log_groups(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
 _SERVICE_LOGS = ("/aws/eks/", "/aws/containerinsights/")
 
 
-def _dashboards(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
+def _dashboards(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     for board in pages(clients("cloudwatch"), "list_dashboards", "DashboardEntries", DashboardNamePrefix=name):
         board_name = board["DashboardName"]
         if _ours(board_name, name):
@@ -127,7 +119,7 @@ def _dashboards(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
             yield Leftover("dashboard", board_name, region, remove)
 
 
-def _alarms(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
+def _alarms(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     for alarm in pages(clients("cloudwatch"), "describe_alarms", "MetricAlarms", AlarmNamePrefix=f"{name}-"):
         alarm_name = alarm["AlarmName"]
         yield Leftover("alarm", alarm_name, region, f"aws cloudwatch delete-alarms --alarm-names {alarm_name} --region {region}")
@@ -146,7 +138,7 @@ def _bucket(experiment: Experiment, bucket: str, region: str) -> Leftover:
     return Leftover("bucket", bucket, region, f"aws s3 rb --force s3://{bucket}", kept)
 
 
-def _interfaces(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
+def _interfaces(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     # Left over, they hold the subnet and with it the VPC. The VPC CNI tags its own with the cluster; those of EKS and of functions
     # say whose they are in their description.
     for by in (
@@ -159,14 +151,14 @@ def _interfaces(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
             yield Leftover("network interface", interface_id, region, remove)
 
 
-def _volumes(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
+def _volumes(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     filters = [{"Name": f"tag:kubernetes.io/cluster/{name}", "Values": ["owned"]}, {"Name": "status", "Values": ["available"]}]
     for volume in pages(clients("ec2"), "describe_volumes", "Volumes", Filters=filters):
         volume_id = volume["VolumeId"]
         yield Leftover("volume", volume_id, region, f"aws ec2 delete-volume --volume-id {volume_id} --region {region}")
 
 
-def _schedules(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
+def _schedules(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     for schedule in pages(clients("scheduler"), "list_schedules", "Schedules", NamePrefix=name[:_CUT]):
         schedule_name = schedule["Name"]
         if len(name) <= _CUT and not _ours(schedule_name, name):
@@ -174,7 +166,7 @@ def _schedules(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
         yield Leftover("schedule", schedule_name, region, f"aws scheduler delete-schedule --name {schedule_name} --region {region}")
 
 
-def _roles(name: str, region: str, clients: Clients) -> Iterator[Leftover]:
+def _roles(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     iam = clients("iam")
     for role in pages(iam, "list_roles", "Roles"):
         role_name = role["RoleName"]
@@ -204,6 +196,20 @@ def _budgets(experiment: Experiment, name: str, region: str, clients: Clients) -
 
 _STACK_TAG = "aws:cloudformation:stack-name"
 
+_SEARCHES: dict[str, Callable[[Experiment, str, str, Clients], Iterable[Leftover]]] = {
+    "cluster": _clusters,
+    "log group": _log_groups,
+    "dashboard": _dashboards,
+    "alarm": _alarms,
+    "bucket": _buckets,
+    "network interface": _interfaces,
+    "volume": _volumes,
+    "schedule": _schedules,
+    "role": _roles,
+    "budget": _budgets,
+}
+"""What is found by its name, or by a tag that is not the stack's."""
+
 _REMOVE = {
     "ec2/elastic-ip": "release-address --allocation-id",
     "ec2/instance": "terminate-instances --instance-ids",
@@ -211,6 +217,7 @@ _REMOVE = {
     "ec2/launch-template": "delete-launch-template --launch-template-id",
     "ec2/natgateway": "delete-nat-gateway --nat-gateway-id",
     "ec2/network-interface": "delete-network-interface --network-interface-id",
+    "ec2/placement-group": "delete-placement-group --group-name",
     "ec2/route-table": "delete-route-table --route-table-id",
     "ec2/security-group": "delete-security-group --group-id",
     "ec2/subnet": "delete-subnet --subnet-id",
@@ -220,7 +227,11 @@ _REMOVE = {
     "ec2/vpc-flow-log": "delete-flow-logs --flow-log-ids",
     "kms/key": "schedule-key-deletion --pending-window-in-days 7 --key-id",
     "lambda/function": "delete-function --function-name",
+    "ssm/parameter": "delete-parameter --name",
 }
+
+KINDS = frozenset({"stack", *_SEARCHES, *(kind.replace("/", " ") for kind in _REMOVE)})
+"""Every kind whose removal is known. A tagged thing of another kind is listed too, with the console as its remedy."""
 
 
 def _tagged(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
@@ -239,8 +250,9 @@ def _tagged(experiment: Experiment, name: str, region: str, clients: Clients) ->
         # EC2 is asked itself: it knows its tags at once, and of some kinds that the tagging service leaves out.
         wanted = [{"Name": "key", "Values": [tag]}, {"Name": "value", "Values": [value]}]
         for found in pages(clients("ec2"), "describe_tags", "Tags", Filters=wanted):
-            if _is_there(clients, found["ResourceType"], found["ResourceId"]):
-                yield _described("ec2", found["ResourceType"], found["ResourceId"], region)
+            handle = _handle(clients, found["ResourceType"], found["ResourceId"])
+            if handle is not None:
+                yield _described("ec2", found["ResourceType"], handle, region)
 
 
 def _described(service: str, kind: str, name: str, region: str, kept: str | None = None) -> Leftover:
@@ -249,17 +261,25 @@ def _described(service: str, kind: str, name: str, region: str, kept: str | None
     return Leftover(f"{service} {kind}", name, region, command, kept)
 
 
-def _is_there(clients: Clients, kind: str, found: str) -> bool:
-    """Tags outlive their resource by an hour or so; of the two dear kinds EC2 says whether they still exist."""
+def _handle(clients: Clients, kind: str, found: str) -> str | None:
+    """What to call a tagged thing by to remove it, or None where it is gone: tags outlive their resource by an hour or so, and of the
+    two dear kinds EC2 says whether they still exist.
+    """
     if kind == "instance":
         filters = [{"Name": "instance-id", "Values": [found]}]
         reservations = pages(clients("ec2"), "describe_instances", "Reservations", Filters=filters)
-        return any(instance["State"]["Name"] != "terminated" for entry in reservations for instance in entry["Instances"])
+        return (
+            found if any(instance["State"]["Name"] != "terminated" for entry in reservations for instance in entry["Instances"]) else None
+        )
     if kind == "natgateway":
         filters = [{"Name": "nat-gateway-id", "Values": [found]}]
         gateways = pages(clients("ec2"), "describe_nat_gateways", "NatGateways", Filters=filters)
-        return any(gateway["State"] != "deleted" for gateway in gateways)
-    return True
+        return found if any(gateway["State"] != "deleted" for gateway in gateways) else None
+    if kind == "placement-group":
+        # It is tagged by its id and deleted by its name.
+        groups: list[dict[str, Any]] = clients("ec2").describe_placement_groups()["PlacementGroups"]
+        return next((str(group["GroupName"]) for group in groups if group["GroupId"] == found), None)
+    return found
 
 
 def _key_kept(clients: Clients, arn: str) -> str | None:

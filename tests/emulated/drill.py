@@ -22,6 +22,7 @@ from specdec.rehearsal import isolation
 from specdec.rehearsal.cdk import Cdk
 from specdec.rehearsal.emulator import EmbeddedAws, Session
 from specdec.rehearsal.emulator.cluster import Manifest
+from tests.operate.user import User
 
 Facts = dict[str, Any]
 DIMENSIONS = [
@@ -40,12 +41,17 @@ def main(folder: Path) -> None:
     except EnvironmentFault as fault:
         facts["isolated"] = str(fault)
     with EmbeddedAws(folder / "aws") as aws:
-        _life(folder, aws, facts)
+        user = User(aws, folder / "experiment.toml")
+        _life(folder, aws, user, facts)
         _failure(folder, aws, facts)
+        user.at_last()
+    facts["said"] = user.facts()
     (folder / "facts.json").write_text(json.dumps(facts, default=str), encoding="utf-8")
 
 
-def _life(folder: Path, aws: EmbeddedAws, facts: Facts) -> None:
+def _life(folder: Path, aws: EmbeddedAws, user: User, facts: Facts) -> None:
+    user.before_the_deployment()
+    user.adds_a_region()
     experiment = load(folder / "experiment.toml")
     steps: list[tuple[str, int | None, int | None]] = []
 
@@ -69,6 +75,7 @@ def _life(folder: Path, aws: EmbeddedAws, facts: Facts) -> None:
     facts["releases"] = {region: _releases(aws, region) for region in experiment.regions}
     facts["metrics"] = _measured(aws.session(experiment.regions[0]))
     facts["differs_after_deploy"] = timed("diff", cdk.diff)
+    user.once_deployed(facts["outputs"])
 
     changed = Cdk(aws, folder / "changed.toml", folder / "changed")
     changed.synth()
@@ -84,6 +91,7 @@ def _life(folder: Path, aws: EmbeddedAws, facts: Facts) -> None:
     steps.clear()
     timed("destroy", lambda: cdk.destroy(keep))
     facts["destroy_steps"] = list(steps)
+    user.once_destroyed()
     facts["left"] = {region: _left(aws, experiment, region) for region in experiment.regions}
 
 

@@ -265,6 +265,28 @@ def test_a_budget(stack: Stack, session: Session) -> None:
     assert limits() == []
 
 
+def test_interfaces_and_parameters_are_found_by_what_is_asked_for(session: Session) -> None:
+    ec2, tag = session.client("ec2"), with_tag("searched")["Tags"]
+    subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
+    described, tagged = (
+        ec2.create_network_interface(SubnetId=subnet, Description=text)["NetworkInterface"]["NetworkInterfaceId"]
+        for text in ("AWS Lambda VPC ENI-searched-1", "other")
+    )
+    ec2.create_tags(Resources=[tagged], Tags=tag)
+
+    def found(name: str, value: str) -> list[str]:
+        interfaces = ec2.describe_network_interfaces(Filters=[{"Name": name, "Values": [value]}])["NetworkInterfaces"]
+        return [interface["NetworkInterfaceId"] for interface in interfaces]
+
+    assert found("description", "AWS Lambda VPC ENI-searched-*") == [described]
+    assert found("tag:experiment", "searched") == [tagged]
+    assert found("description", "nothing") == []
+
+    session.client("ssm").put_parameter(Name="searched", Value="v", Type="String", Tags=tag)
+    answer = session.client("resourcegroupstaggingapi").get_resources(TagFilters=[{"Key": "experiment", "Values": ["searched"]}])
+    assert [entry["ResourceARN"].rsplit("/", 1)[-1] for entry in answer["ResourceTagMappingList"]] == ["searched"]
+
+
 FUNCTION = "def handler(event, context): raise RuntimeError('this function is broken')"
 
 

@@ -244,9 +244,9 @@ def test_a_kept_bucket_is_offered_for_use_before_it_is_offered_for_removal() -> 
 
 
 def test_a_terminated_instance_whose_tags_live_on_is_not_left(aws: StubbedAws) -> None:
-    for state, expected in (("terminated", False), ("running", True)):
+    for state, expected in (("terminated", None), ("running", "i-0a")):
         aws.answers("ec2", "describe_instances", {"Reservations": [{"Instances": [{"State": {"Name": state}}]}]})
-        assert leftovers._is_there(aws.clients, "instance", "i-0a") is expected  # pyright: ignore[reportPrivateUsage]
+        assert leftovers._handle(aws.clients, "instance", "i-0a") == expected  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_price_that_may_not_be_asked_leaves_the_rest_of_the_costs(aws: StubbedAws) -> None:

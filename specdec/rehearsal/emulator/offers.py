@@ -58,10 +58,10 @@ class Offer:
     """
 
     quotas: dict[str, float] = field(default_factory=dict[str, float])
-    zones: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    blocks: tuple[Block, ...] | None = ()
+    zones: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    blocks: list[Block] | None = field(default_factory=list[Block])
     kubernetes: dict[str, str] = field(default_factory=dict[str, str])
-    addons: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict[str, dict[str, tuple[str, ...]]])
+    addons: dict[str, dict[str, list[str]]] = field(default_factory=dict[str, dict[str, list[str]]])
     parameters: dict[str, str] = field(default_factory=dict[str, str])
 
     def plain(self) -> dict[str, Any]:
@@ -69,10 +69,11 @@ class Offer:
         return dataclasses.asdict(self)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
+    def of(cls, document: dict[str, Any]) -> Self:
         """From plain data."""
-        blocks = document["blocks"]
-        return cls(**{**document, "blocks": None if blocks is None else tuple(Block(**block) for block in blocks)})
+        blocks: list[dict[str, Any]] | None = document["blocks"]
+        fields: dict[str, Any] = {**document, "blocks": None if blocks is None else [Block(**block) for block in blocks]}
+        return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,23 +132,23 @@ def _parameter(name: str, offer: Offer, region: str) -> Answer | None:
 
 
 def _versions(query: Mapping[str, list[str]], offer: Offer) -> Answer:
-    return _json({"clusterVersions": [{"clusterVersion": version, "versionStatus": status} for version, status in offer.kubernetes.items()]})
+    versions = [{"clusterVersion": version, "versionStatus": status} for version, status in offer.kubernetes.items()]
+    return _json({"clusterVersions": versions})
 
 
 def _addons(query: Mapping[str, list[str]], offer: Offer) -> Answer:
     (name,), (kubernetes,) = query["addonName"], query["kubernetesVersion"]
     versions = [
         {"addonVersion": version, "compatibilities": [{"clusterVersion": kubernetes}]}
-        for version in offer.addons.get(name, {}).get(kubernetes, ())
+        for version in offer.addons.get(name, {}).get(kubernetes, [])
     ]
     return _json({"addons": [{"addonName": name, "addonVersions": versions}] if versions else []})
 
 
 def _offerings(form: Mapping[str, list[str]], offer: Offer) -> Answer:
     kinds = form["Filter.1.Value.1"] if form.get("Filter.1.Name") == ["instance-type"] else list(offer.zones)
-    found = [
-        {"instanceType": kind, "locationType": "availability-zone", "location": zone} for kind in kinds for zone in offer.zones.get(kind, ())
-    ]
+    place = {"locationType": "availability-zone"}
+    found = [{"instanceType": kind, **place, "location": zone} for kind in kinds for zone in offer.zones.get(kind, [])]
     return _xml("DescribeInstanceTypeOfferings", {"instanceTypeOfferingSet": found})
 
 

@@ -169,17 +169,38 @@ def extend() -> None:
 
     functions._execute_function_with_config_scope = answering
 
-    # The emulator gives flow logs another type than EC2's DescribeTags does.
+    _complete_searches()
+
+
+def _complete_searches() -> None:
+    """Has the emulator find by description and tag what a search for remains asks for."""
     compute: Any = importlib.import_module("ministack.services.ec2")
+    tagging: Any = importlib.import_module("ministack.services.tagging")
+
+    # EC2 calls the type of a flow log by another name than the emulator.
     guess: Callable[[str], str] = compute._guess_resource_type
 
-    def named(resource: str) -> str:
+    def kind(resource: str) -> str:
         return "vpc-flow-log" if resource.startswith("fl-") else guess(resource)
 
-    compute._guess_resource_type = named
+    compute._guess_resource_type = kind
+
+    # The emulator would answer with all interfaces, whatever is asked for.
+    def interfaces(parameters: Any) -> Any:
+        filters: dict[str, list[str]] = compute._parse_filters(parameters)
+        ids: list[str] = compute._parse_member_list(parameters, "NetworkInterfaceId")
+        found = "".join(
+            compute._eni_fields_xml(interface)
+            for number, interface in compute._network_interfaces.items()
+            if (not ids or number in ids)
+            and compute._resource_matches_tag_filters(number, filters)
+            and any(compute._glob_match(pattern, interface["Description"]) for pattern in filters.get("description", ["*"]))
+        )
+        return compute._xml(200, "DescribeNetworkInterfacesResponse", f"<networkInterfaceSet>{found}</networkInterfaceSet>")
+
+    compute._ACTION_MAP["DescribeNetworkInterfaces"] = interfaces
 
     # The tagging service knows parameters, and the emulator leaves them out.
-    tagging: Any = importlib.import_module("ministack.services.tagging")
     tagging._COLLECTORS.setdefault("ssm", tagging._collect_ssm)
 
 

@@ -1,0 +1,66 @@
+"""Whether the search for remains knows all that a stack can leave."""
+
+from __future__ import annotations
+
+import pytest
+
+from specdec.preflight.leftovers import KINDS
+from tests.operate.orphans import Orphans
+from tests.stack.synthesis import EVERYTHING, template
+
+FOUND_AS = {
+    "AWS::Budgets::Budget": "budget",
+    "AWS::CloudWatch::Alarm": "alarm",
+    "AWS::CloudWatch::Dashboard": "dashboard",
+    "AWS::EC2::EIP": "ec2 elastic-ip",
+    "AWS::EC2::FlowLog": "ec2 vpc-flow-log",
+    "AWS::EC2::InternetGateway": "ec2 internet-gateway",
+    "AWS::EC2::LaunchTemplate": "ec2 launch-template",
+    "AWS::EC2::NatGateway": "ec2 natgateway",
+    "AWS::EC2::PlacementGroup": "ec2 placement-group",
+    "AWS::EC2::RouteTable": "ec2 route-table",
+    "AWS::EC2::SecurityGroup": "ec2 security-group",
+    "AWS::EC2::Subnet": "ec2 subnet",
+    "AWS::EC2::VPC": "ec2 vpc",
+    "AWS::EC2::VPCEndpoint": "ec2 vpc-endpoint",
+    "AWS::EKS::Cluster": "cluster",
+    "AWS::IAM::Role": "role",
+    "AWS::KMS::Key": "kms key",
+    "AWS::Lambda::Function": "lambda function",
+    "AWS::Logs::LogGroup": "log group",
+    "AWS::S3::Bucket": "bucket",
+    "AWS::SSM::Parameter": "ssm parameter",
+    "AWS::Scheduler::Schedule": "schedule",
+}
+PART_OF_ANOTHER = {
+    "AWS::EC2::Route",
+    "AWS::EC2::SecurityGroupEgress",
+    "AWS::EC2::SecurityGroupIngress",
+    "AWS::EC2::SubnetRouteTableAssociation",
+    "AWS::EC2::VPCGatewayAttachment",
+    "AWS::EKS::AccessEntry",
+    "AWS::EKS::Addon",
+    "AWS::EKS::Nodegroup",
+    "AWS::EKS::PodIdentityAssociation",
+    "AWS::IAM::Policy",
+    "AWS::S3::BucketPolicy",
+}
+"""Cannot outlive what they belong to, which is found itself."""
+NOT_FOUND = {"AWS::Lambda::LayerVersion"}
+"""Has neither tags nor a name of the stack; costs nothing, and stands in nobody's way."""
+
+
+def test_whatever_the_stack_makes_is_found_if_it_is_left() -> None:
+    kinds = {resource["Type"] for resource in template(*EVERYTHING).resources.values()}
+    kinds = {kind for kind in kinds if not kind.startswith("Custom::")}
+    assert kinds == FOUND_AS.keys() | PART_OF_ANOTHER | NOT_FOUND
+    assert set(FOUND_AS.values()) <= KINDS
+
+
+def test_every_kind_that_is_known_is_planted_for_the_drill() -> None:
+    def nobody(service: str) -> None:
+        pytest.fail(f"{service} was asked")
+
+    planted = Orphans(nobody, region="us-east-2", stack="a-us-east-2", experiment="a").kinds.keys()
+    # A stack is shown alone; the drill's own is there to be shown.
+    assert planted == KINDS - {"stack"}
