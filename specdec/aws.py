@@ -124,6 +124,35 @@ def calls() -> Generator[None]:
         raise translated from None
 
 
+@contextmanager
+def doing(what: str) -> Generator[None]:
+    """Within this block nothing that AWS says is an answer: every refusal, error and silence becomes an error that names what failed.
+
+    Args:
+        what: what the block does, e.g. ``write s3://bucket/key``.
+
+    Raises:
+        NoAccessError: no credentials, expired, unknown or refused ones.
+        EnvironmentFault: the endpoint cannot be reached.
+        SpecdecError: everything else.
+    """
+    from boto3.exceptions import Boto3Error
+
+    try:
+        with calls():
+            try:
+                yield
+            except Boto3Error as error:
+                # A transfer of boto3's hides what botocore raised behind an error of its own.
+                raise error.__cause__ or error.__context__ or error  # noqa: B904 (it is the cause itself)
+    except Exception as error:
+        fault = error if isinstance(error, SpecdecError) else unexpected(error)
+        if fault is None:
+            raise
+        kind = next((kind for kind in (NoAccessError, EnvironmentFault) if isinstance(fault, kind)), SpecdecError)
+        raise kind(f"cannot {what}: {fault}", remedy=fault.remedy) from None
+
+
 _SIGN_IN = "Sign in (aws sso login, aws configure) or set AWS_PROFILE"
 
 

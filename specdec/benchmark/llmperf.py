@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from specdec import whole
 from specdec.errors import SpecdecError
 
 COMMIT = "f1d6bed47e4501b0e371082b41601b59ab55269f"
@@ -279,10 +280,8 @@ def _quiet_faults(arguments: Arguments, records: int, log: str, sent: int | None
 
 def save(folder: Path, cases: list[Case]) -> None:
     """Writes the lane's results into a run folder."""
-    scratch = folder / f"{FILE}.new"
     content = [dataclasses.asdict(case) for case in cases]
-    scratch.write_text(json.dumps({"commit": COMMIT, "cases": content}, indent=1) + "\n", encoding="utf-8")
-    scratch.replace(folder / FILE)
+    whole.write(folder / FILE, json.dumps({"commit": COMMIT, "cases": content}, indent=1) + "\n")
 
 
 def load(folder: Path) -> list[Case]:

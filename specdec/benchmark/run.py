@@ -15,6 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, TypeVar, cast
 
+from specdec import whole
 from specdec.benchmark import counters, load
 from specdec.benchmark.client import Client, utc_now
 from specdec.benchmark.http1 import Cut, ProtocolError, Refused
@@ -110,10 +111,9 @@ class _Run:
                         raise _first_of(group, OSError) or group from None
                     status, problem = "failed", str(gone)
             manifest = self._manifest(targets, status, problem, started, before, after)
-            _write_whole(self._folder / MANIFEST, manifest.to_json())
+            whole.write(self._folder / MANIFEST, manifest.to_json(), remedy=self._remedy())
         except OSError as error:
-            remedy = f"Free some space or choose another folder; {self._done} records are in {self._folder / RECORDS}"
-            raise EnvironmentFault(f"cannot write {error.filename or self._folder}: {error.strerror}", remedy=remedy) from None
+            raise whole.unwritable(Path(error.filename or self._folder), error, remedy=self._remedy()) from None
         finally:
             for client in self._clients:
                 client.close()
@@ -164,6 +164,9 @@ class _Run:
             count = f"{self._failures[variant]} requests in a row failed"
             raise ServerGoneError(f"{variant} at {client.target.url}: {count}, the last one with {record.outcome}: {record.error}")
         return True
+
+    def _remedy(self) -> str:
+        return f"Free some space or choose another folder; {self._done} records are in {self._folder / RECORDS}"
 
     def _keep(self, record: RequestRecord) -> None:
         line = record.to_json() + "\n"
@@ -275,15 +278,6 @@ def _first_of(group: BaseExceptionGroup[Any], kind: type[_Fault]) -> _Fault | No
         if isinstance(found, kind):
             return found
     return None
-
-
-def _write_whole(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def _environment() -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specdec import console
+from specdec import console, whole
 from specdec.commands import check as check_command
 from specdec.commands.options import experiment_option
 from specdec.errors import BadInputError, Mistake, SpecdecError
@@ -37,7 +37,6 @@ def command(region: str, experiment_path: Path, zone: str | None, reservation_id
     from specdec.preflight.account import who
     from specdec.preflight.finding import Clients, Scope
     from specdec.preflight.run import run
-    from specdec.report.files import replace
 
     experiment = load(experiment_path)
     session = aws.session()
@@ -51,7 +50,7 @@ def command(region: str, experiment_path: Path, zone: str | None, reservation_id
             reservation_id=reservation_id,
         )
         experiment = parse(text, source=f"{experiment_path} with {region}")
-        replace(experiment_path, text)
+        whole.write(experiment_path, text)
         console.say(f"{experiment_path}: added {region}, zone {experiment.placement[region].zone}")
     elif zone is not None and zone != experiment.placement[region].zone:
         raise BadInputError(

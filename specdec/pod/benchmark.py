@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from specdec import whole
 from specdec.benchmark.llmperf import Case
 from specdec.benchmark.plan import Plan, new_run_id
 from specdec.benchmark.records import RunManifest
@@ -127,9 +128,7 @@ def _only_llmperf(plan: Plan, folder: Path, cases: list[Case]) -> None:
         records_sha256=hashlib.sha256(b"").hexdigest(),
         problem=f"LLMPerf gave no results for {'; '.join(empty)}" if empty else None,
     )
-    scratch = folder / f"{store.MANIFEST}.new"
-    scratch.write_text(manifest.to_json(), encoding="utf-8")
-    scratch.replace(folder / store.MANIFEST)
+    whole.write(folder / store.MANIFEST, manifest.to_json())
 
 
 def _deliver(settings: Settings, run: str, folder: Path, metrics: CloudWatchClient, aws: boto3.Session, *, interrupted: bool) -> int:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from specdec.aws import DeniedError, ThrottledError, translate
 from specdec.benchmark.records import RequestRecord, RunManifest, read_records
 from specdec.errors import EnvironmentFault, NoAccessError, SpecdecError
 from specdec.publish import datums
@@ -28,19 +29,6 @@ ATTEMPTS = 6
 """Calls per batch before giving up."""
 SETTLE_SECONDS = 120.0
 """How long a sent datum may take to become readable."""
-
-_REJECTED = frozenset({"Throttling", "ThrottlingException", "ThrottledException", "RequestLimitExceeded", "TooManyRequestsException"})
-_DENIED = frozenset(
-    {
-        "AccessDenied",
-        "AccessDeniedException",
-        "UnrecognizedClientException",
-        "InvalidClientTokenId",
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "SignatureDoesNotMatch",
-    }
-)
 
 
 class UnsureError(SpecdecError):
@@ -224,15 +212,15 @@ def _call(batch: list[Datum], cloudwatch: CloudWatchClient) -> tuple[str, Specde
 
 
 def _judge(error: Any) -> tuple[str, SpecdecError | None]:
-    code = error.response.get("Error", {}).get("Code", "")
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if code in _REJECTED or status == 429:
+    refusal = translate(error)
+    if isinstance(refusal, ThrottledError):
         return "busy", None
-    if code in _DENIED or status == 403:
-        return "refused", NoAccessError(
-            f"CloudWatch: {error}", remedy="Allow cloudwatch:PutMetricData for the namespaces of the experiment"
-        )
-    if status >= 500:
+    if isinstance(refusal, DeniedError):
+        remedy = "Allow cloudwatch:PutMetricData for the namespaces of the experiment"
+        return "refused", NoAccessError(f"CloudWatch: {refusal}", remedy=remedy)
+    if refusal is not None:
+        return "refused", refusal
+    if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
         return "lost", None
     return "refused", SpecdecError(f"CloudWatch refused the metrics: {error}")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
+from specdec import whole
 from specdec.errors import SpecdecError
 
 FILE = "published.json"
@@ -50,9 +50,4 @@ class Journal:
             else:
                 self._states[key] = state
         content = {state: sorted(key for key, own in self._states.items() if own == state) for state in ("sending", "sent")}
-        scratch = self._path.with_suffix(".json.new")
-        with scratch.open("w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(self._path)
+        whole.write(self._path, json.dumps(content, indent=1))

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from specdec import whole
+from specdec.aws import doing
 from specdec.benchmark.records import RunManifest
-from specdec.errors import EnvironmentFault, NoAccessError, SpecdecError
+from specdec.errors import SpecdecError
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -49,12 +51,12 @@ def upload(folder: Path, s3: S3Client, bucket: str, *, run: str | None = None) -
     manifest = folder / MANIFEST
     if run is None:
         run = _read_manifest(folder).run
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != manifest and not path.name.endswith(".new"))
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != manifest and not path.name.endswith(whole.SCRATCH))
     if manifest.exists():
         files.append(manifest)
     for path in files:
         key = f"{PREFIX}{run}/{path.relative_to(folder).as_posix()}"
-        with _explained(f"write s3://{bucket}/{key}"):
+        with doing(f"write s3://{bucket}/{key}"):
             s3.upload_file(str(path), bucket, key, ExtraArgs={"ContentType": _TYPES.get(path.suffix, "application/octet-stream")})
     return len(files)
 
@@ -77,7 +79,7 @@ def download(run: str, s3: S3Client, bucket: str, folder: Path) -> Path:
         if not path.resolve().is_relative_to(target.resolve()):
             raise SpecdecError(f"s3://{bucket}/{PREFIX}{run}/{name} would be written outside {target}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _explained(f"read s3://{bucket}/{PREFIX}{run}/{name}"):
+        with doing(f"read s3://{bucket}/{PREFIX}{run}/{name}"):
             s3.download_file(bucket, f"{PREFIX}{run}/{name}", str(path))
     digest = hashlib.sha256((target / RECORDS).read_bytes()).hexdigest() if (target / RECORDS).exists() else None
     if digest != _read_manifest(target).records_sha256:
@@ -95,7 +97,7 @@ def runs(s3: S3Client, bucket: str) -> list[str]:
         EnvironmentFault: S3 cannot be reached.
     """
     found: list[str] = []
-    with _explained(f"list s3://{bucket}/{PREFIX}"):
+    with doing(f"list s3://{bucket}/{PREFIX}"):
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=PREFIX):
             for item in page.get("Contents", []):
                 run, _, name = item.get("Key", "").removeprefix(PREFIX).partition("/")
@@ -106,7 +108,7 @@ def runs(s3: S3Client, bucket: str) -> list[str]:
 
 def _files(run: str, s3: S3Client, bucket: str) -> Iterator[str]:
     prefix = f"{PREFIX}{run}/"
-    with _explained(f"list s3://{bucket}/{prefix}"):
+    with doing(f"list s3://{bucket}/{prefix}"):
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
             for item in page.get("Contents", []):
                 yield item.get("Key", "").removeprefix(prefix)
@@ -119,30 +121,3 @@ def _read_manifest(folder: Path) -> RunManifest:
         raise SpecdecError(f"{folder} is not a finished run: {MANIFEST} is missing") from None
     except ValueError as error:
         raise SpecdecError(f"{folder / MANIFEST} cannot be read: {error}") from None
-
-
-class _explained:  # noqa: N801 (used as a function)
-    """Turns S3's faults into ours."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        from boto3.exceptions import Boto3Error
-        from botocore import exceptions as boto
-
-        if error is None:
-            return
-        cause = error.__cause__ or error.__context__ if isinstance(error, Boto3Error) else error
-        if isinstance(cause, boto.NoCredentialsError | boto.PartialCredentialsError | boto.TokenRetrievalError):
-            raise NoAccessError(f"cannot {self._what}: {cause}", remedy="Sign in to AWS and try again") from None
-        if isinstance(cause, boto.ClientError):
-            status = cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            if status in (401, 403):
-                raise NoAccessError(f"cannot {self._what}: {cause}", remedy="Allow it to this role, or use another") from None
-            raise SpecdecError(f"cannot {self._what}: {cause}") from None
-        if isinstance(cause, boto.HTTPClientError | boto.EndpointConnectionError):
-            raise EnvironmentFault(f"cannot {self._what}: {cause}", remedy="Check the connection and try again") from None

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from specdec import whole
 from specdec.analysis.verdict import Verdict, judge
-from specdec.errors import EnvironmentFault
 from specdec.report import compare, html, markdown
 from specdec.report.build import build
 from specdec.report.content import Content
@@ -66,9 +63,9 @@ def write(folder: Path) -> Written:
     content, trace = build(run, verdict)
     digest = run.manifest.records_sha256
     written = Written(folder / "report.html", folder / "report.md", folder / "report.json", verdict)
-    replace(written.html, html.render(content, digest))
-    replace(written.markdown, markdown.render(content, digest))
-    replace(written.numbers, numbers(run, content, trace))
+    whole.write(written.html, html.render(content, digest))
+    whole.write(written.markdown, markdown.render(content, digest))
+    whole.write(written.numbers, numbers(run, content, trace))
     return written
 
 
@@ -88,11 +85,11 @@ def write_change(first: Path, second: Path, folder: Path) -> WrittenChange:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _unwritable(folder, error) from None
+        raise whole.unwritable(folder, error) from None
     written = WrittenChange(folder / f"{names}.html", folder / f"{names}.md", folder / f"{names}.json", change)
-    replace(written.html, html.render(content, digests))
-    replace(written.markdown, markdown.render(content, digests))
-    replace(
+    whole.write(written.html, html.render(content, digests))
+    whole.write(written.markdown, markdown.render(content, digests))
+    whole.write(
         written.numbers,
         _json(
             {
@@ -121,33 +118,6 @@ def numbers(run: Run, content: Content, trace: Trace) -> str:
             "numbers": _numbers(trace),
         }
     )
-
-
-def replace(path: Path, text: str) -> None:
-    """Writes a file under a temporary name and puts it in place whole.
-
-    Raises:
-        EnvironmentFault: it cannot be written: no space, or no permission.
-    """
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        temporary = Path(name)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-            temporary.chmod(0o644)
-            temporary.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
-    except OSError as error:
-        raise _unwritable(path, error) from None
-
-
-def _unwritable(path: Path, error: OSError) -> EnvironmentFault:
-    remedy = "Free some space or allow writing there, then run `specdec report` again"
-    return EnvironmentFault(f"{path} cannot be written: {error.strerror}", remedy=remedy)
 
 
 def _numbers(trace: Trace) -> list[dict[str, Any]]:

@@ -121,7 +121,7 @@ def test_a_disk_that_fills_up_is_a_fault_of_the_machine(start: Start, tmp_path: 
     process = _bench("bench", "--target", url, "--output-tokens", "50", "--out", "runs", cwd=tmp_path, file_limit=20_000)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (4, ""), err
-    assert "error: cannot write" in err
+    assert "cannot be written: File too large" in err
     assert "Free some space" in err
     (folder,) = (tmp_path / "runs").iterdir()
     assert not (folder / "manifest.json").exists()
@@ -131,7 +131,7 @@ def test_a_disk_that_fills_up_is_a_fault_of_the_machine(start: Start, tmp_path: 
 def test_a_folder_that_cannot_be_made(start: Start, make_plan: MakePlan, tmp_path: Path) -> None:
     _, url = start(FAST)
     (tmp_path / "taken").write_text("")
-    with pytest.raises(EnvironmentFault, match="cannot write"):
+    with pytest.raises(EnvironmentFault, match="cannot be written: Not a directory"):
         run(make_plan({"baseline": url}), tmp_path / "taken" / "run")
 
 

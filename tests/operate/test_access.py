@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from boto3.exceptions import S3UploadFailedError
 from botocore import exceptions as aws_exceptions
 from botocore.exceptions import ClientError
 
-from specdec.aws import DeniedError, ThrottledError, calls
+from specdec.aws import DeniedError, ThrottledError, calls, doing
 from specdec.cli import main
 from specdec.errors import EnvironmentFault, NoAccessError, SpecdecError
 from specdec.preflight.finding import Finding
@@ -57,6 +58,29 @@ def test_refusals(raised: Exception, expected: type[SpecdecError], exit_code: in
 def test_an_answer_passes_through() -> None:
     with pytest.raises(ClientError), calls():
         raise client_error("ValidationError", "Stack with id x does not exist")
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (client_error("AccessDenied", status=403), NoAccessError),
+        (aws_exceptions.EndpointConnectionError(endpoint_url="http://127.0.0.1:1"), EnvironmentFault),
+        (client_error("NoSuchBucket", status=404), SpecdecError),
+    ],
+    ids=["denied", "unreachable", "an answer elsewhere"],
+)
+@pytest.mark.parametrize("wrapped", [False, True], ids=["call", "transfer"])
+def test_where_nothing_is_an_answer_the_error_names_what_failed(raised: Exception, expected: type[SpecdecError], wrapped: bool) -> None:
+    error = S3UploadFailedError("Failed to upload") if wrapped else raised
+    error.__cause__ = raised if wrapped else None
+    with pytest.raises(SpecdecError, match=r"^cannot write s3://b/k: ") as caught, doing("write s3://b/k"):
+        raise error
+    assert type(caught.value) is expected
+
+
+def test_a_mistake_of_our_own_is_not_blamed_on_aws() -> None:
+    with pytest.raises(KeyError), doing("write s3://b/k"):
+        raise KeyError
 
 
 def test_the_refused_action_is_named_as_iam_names_it() -> None:

@@ -1,0 +1,40 @@
+"""A file is there whole or as it was before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from specdec import whole
+from specdec.errors import EnvironmentFault
+
+
+def test_a_file_is_replaced_and_nothing_else_stays(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for text in ("old\n", "new ä\n"):
+        whole.write(path, text)
+        assert path.read_bytes() == text.encode()
+    assert list(tmp_path.iterdir()) == [path]
+    mask = os.umask(0o022)
+    os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full", "interrupted"])
+def test_a_file_that_cannot_be_finished_stays_as_it_was(error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    whole.write(path, "old")
+
+    def fail(descriptor: int) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(EnvironmentFault if isinstance(error, OSError) else KeyboardInterrupt) as caught:
+        whole.write(path, "new", remedy="Buy a disk")
+    if isinstance(caught.value, EnvironmentFault):
+        assert str(caught.value) == f"{path} cannot be written: No space left on device"
+        assert caught.value.remedy == "Buy a disk"
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
