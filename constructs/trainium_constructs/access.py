@@ -26,7 +26,7 @@ class PodAccess(Construct):
     | --- | --- | --- |
     | server | models/, artifacts/ | artifacts/ |
     | stager | models/, the token's secret where one is named | models/ |
-    | benchmark | runs/ | runs/, metrics of our namespaces |
+    | benchmark | runs/, metrics | runs/, metrics of our namespaces |
 
     Attributes:
         roles: role by service account.
@@ -47,7 +47,7 @@ class PodAccess(Construct):
         accounts = {
             "server": _objects(bucket, reads=(MODELS, ARTIFACTS), writes=(ARTIFACTS,)),
             "stager": [*_objects(bucket, reads=(MODELS,), writes=(MODELS,)), *_secret(self, token_secret)],
-            "benchmark": [*_objects(bucket, reads=(RUNS,), writes=(RUNS,)), _metrics(metric_namespaces)],
+            "benchmark": [*_objects(bucket, reads=(RUNS,), writes=(RUNS,)), *_metrics(metric_namespaces)],
         }
         self.roles: dict[str, iam.Role] = {}
         for account, statements in accounts.items():
@@ -55,13 +55,13 @@ class PodAccess(Construct):
             for statement in statements:
                 role.add_to_policy(statement)
             objects = as_reported(self, bucket.arn_for_objects(""))
-            acknowledge(
-                role,
-                {
-                    **{wildcard(f"{objects}{prefix}/*"): "Objects below one prefix of one bucket" for prefix in (MODELS, ARTIFACTS, RUNS)},
-                    wildcard("*"): "PutMetricData knows no resources; a condition narrows it to our namespaces",
-                },
-            )
+            reasons = {wildcard(f"{objects}{prefix}/*"): "Objects below one prefix of one bucket" for prefix in (MODELS, ARTIFACTS, RUNS)}
+            if account == "benchmark":
+                reasons[wildcard("*")] = (
+                    "Metrics are no resources of IAM. Writing is narrowed to our namespaces by a condition. Reading has none; it tells "
+                    "whether a lost answer was taken after all, so that nothing is published twice"
+                )
+            acknowledge(role, reasons)
             eks.CfnPodIdentityAssociation(
                 self,
                 f"{account.title()}Association",
@@ -103,11 +103,18 @@ def _secret(scope: Construct, name: str | None) -> list[iam.PolicyStatement]:
     return [iam.PolicyStatement(sid="ReadToken", actions=["secretsmanager:GetSecretValue"], resources=[arn])]
 
 
-def _metrics(namespaces: Sequence[str]) -> iam.PolicyStatement:
-    """PutMetricData has no resources; the namespace is the only thing that narrows it."""
-    return iam.PolicyStatement(
-        sid="PublishMetrics",
-        actions=["cloudwatch:PutMetricData"],
-        resources=["*"],
-        conditions={"StringEquals": {"cloudwatch:namespace": list(namespaces)}},
-    )
+def _metrics(namespaces: Sequence[str]) -> list[iam.PolicyStatement]:
+    """Publishing, and looking up what arrived of a call whose answer was lost.
+
+    Neither has resources. The namespace narrows PutMetricData; GetMetricStatistics has no condition key that would narrow it
+    (Service Authorization Reference, Amazon CloudWatch).
+    """
+    return [
+        iam.PolicyStatement(
+            sid="PublishMetrics",
+            actions=["cloudwatch:PutMetricData"],
+            resources=["*"],
+            conditions={"StringEquals": {"cloudwatch:namespace": list(namespaces)}},
+        ),
+        iam.PolicyStatement(sid="LookUpMetrics", actions=["cloudwatch:GetMetricStatistics"], resources=["*"]),
+    ]

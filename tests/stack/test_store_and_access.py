@@ -128,6 +128,13 @@ def test_metrics_go_to_our_namespaces_only() -> None:
     assert metrics["Condition"] == {"StringEquals": {"cloudwatch:namespace": ["SpecDec/Exact", "SpecDec/Run", "Qwen/LLMPerf"]}}
 
 
+def test_only_the_benchmark_looks_metrics_up() -> None:
+    """Its publisher does, before it repeats a call whose answer was lost."""
+    found = template(*EVERYTHING)
+    assert allowed(found, "PodAccessBenchmarkRole", "cloudwatch:GetMetricStatistics") == {"*"}
+    assert json.dumps(found.of_type("AWS::IAM::Policy")).count("cloudwatch:GetMetricStatistics") == 1
+
+
 def test_pod_roles_trust_one_service_account_of_one_cluster() -> None:
     found = template()
     roles = [
@@ -167,9 +174,9 @@ def test_no_policy_is_wide_or_unknown() -> None:
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
             assert "*" not in json.dumps(statement["Action"])
             if statement["Resource"] == "*":
-                # Neither of these knows resources.
-                assert statement["Action"] in ("cloudwatch:PutMetricData",)
-                assert statement["Condition"]
+                # Metrics are no resources; nothing but the namespace narrows writing, and nothing at all narrows reading.
+                assert statement["Action"] in ("cloudwatch:PutMetricData", "cloudwatch:GetMetricStatistics")
+                assert statement.get("Condition") or statement["Action"] == "cloudwatch:GetMetricStatistics"
 
 
 def test_nothing_listens_to_the_internet() -> None:
