@@ -22,10 +22,6 @@ EMPTIED = """
 [store]
 on_destroy = "empty"
 """
-PRICED = """
-[cost]
-node_usd_per_hour = 40.0
-"""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -53,7 +49,7 @@ def drill(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     named = (NAME, 'name = "drill"')
     files = {
         # The drill adds a second region to this one, and the change is to one of the two, so that it is seen to leave the other alone.
-        "experiment.toml": _experiment_text(named) + EMPTIED + PRICED,
+        "experiment.toml": _experiment_text(named) + EMPTIED,
         "changed.toml": _experiment_text(named, *CHANGES) + EMPTIED,
         "failing.toml": _experiment_text((NAME, 'name = "failing"')),
     }

@@ -65,7 +65,7 @@ def items(
     Args:
         experiment: the experiment.
         node: price of an accelerator node.
-        system: price of the system node; the catalogue's by default.
+        system: price of a system node; the catalogue's by default.
         test_cases: test cases of the prompt set, which decide how many metrics there are.
         kept_gigabytes: weights and artifacts in the bucket.
     """
@@ -86,7 +86,13 @@ def items(
             node.source,
             node.date,
         ),
-        CostItem(f"{capacity.system_instance_type} system node", 1, system.usd_per_hour, system.source, system.date),
+        CostItem(
+            f"{capacity.system_instance_type} system node",
+            system_node.NODES,
+            None if system.usd_per_hour is None else system_node.NODES * system.usd_per_hour,
+            system.source,
+            system.date,
+        ),
         item("EKS control plane", 1, list_price.CONTROL_PLANE),
         item("NAT gateway (traffic apart)", 1, list_price.NAT_GATEWAY),
         item("public IPv4 address", 1, list_price.PUBLIC_ADDRESS),
@@ -150,16 +156,20 @@ def cost(scope: Scope) -> Iterator[Finding]:
     from specdec.preflight.estimate import estimate
 
     capacity = scope.experiment.capacity
-    price, refused = None, None
-    if scope.experiment.cost.node_usd_per_hour is None and capacity.purchase != "capacity-block":
-        try:
-            price = asked(scope.clients, instance_type=capacity.instance_type, region=scope.region)
-        except Exception as error:
-            # Not being told a price is no reason to leave out all the others.
-            refused = error if isinstance(error, SpecdecError) else unexpected(error)
-            if refused is None or (isinstance(refused, NoAccessError) and not isinstance(refused, DeniedError)):
-                raise
-    table = estimate(scope.experiment, scope.region, asked_usd_per_hour=price)
+    own = scope.experiment.cost.node_usd_per_hour is not None or capacity.purchase == "capacity-block"
+    kinds = [capacity.system_instance_type] if own else [capacity.instance_type, capacity.system_instance_type]
+    told: dict[str, float] = {}
+    refused = None
+    try:
+        for kind in kinds:
+            price = asked(scope.clients, instance_type=kind, region=scope.region)
+            told |= {} if price is None else {kind: price}
+    except Exception as error:
+        # Not being told a price is no reason to leave out all the others.
+        refused = error if isinstance(error, SpecdecError) else unexpected(error)
+        if refused is None or (isinstance(refused, NoAccessError) and not isinstance(refused, DeniedError)):
+            raise
+    table = estimate(scope.experiment, scope.region, asked=told)
     for entry in table:
         if entry.usd_per_hour is not None:
             dated = f" ({entry.date})" if entry.date else ""
@@ -177,4 +187,4 @@ def cost(scope: Scope) -> Iterator[Finding]:
         yield Finding("cost", "ok", f"{known:.2f} USD an hour in all, {known * scope.hours:.2f} USD for {scope.hours:g} hours")
     if refused is not None:
         denied = refused.action if isinstance(refused, DeniedError) else None
-        yield Finding("cost", "unknown", f"today's price of {capacity.instance_type} not looked at: {refused}", refused.remedy, denied)
+        yield Finding("cost", "unknown", f"today's price of {' and '.join(kinds)} not looked at: {refused}", refused.remedy, denied)

@@ -14,6 +14,8 @@ from specdec.catalog.prices import known_price
 from specdec.preflight.cost import CostItem, NodeCost, items, kept_gigabytes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from specdec.experiment import Experiment
 
 EFFICIENCIES = (0.06, 0.46)
@@ -53,18 +55,31 @@ def node_cost(experiment: Experiment, region: str, *, asked_usd_per_hour: float 
     if experiment.cost.node_usd_per_hour is not None:
         return NodeCost(experiment.cost.node_usd_per_hour, "cost.node_usd_per_hour of the experiment", "")
     if asked_usd_per_hour is not None and capacity.purchase != "capacity-block":
-        return NodeCost(asked_usd_per_hour, f"AWS pricing API, on demand, {region}", "now")
+        return _told(asked_usd_per_hour, region)
     seen = known_price(capacity.instance_type, capacity.purchase, region)
     if seen is None:
         return NodeCost(None, "no price known; set cost.node_usd_per_hour", "")
     return NodeCost(seen.usd_per_hour, f"{seen.purchase} in {seen.region}: {seen.source}", seen.date or "")
 
 
-def estimate(experiment: Experiment, region: str, *, asked_usd_per_hour: float | None = None) -> list[CostItem]:
-    """The cost table of one region."""
+def _told(usd_per_hour: float, region: str) -> NodeCost:
+    return NodeCost(usd_per_hour, f"AWS pricing API, on demand, {region}", "now")
+
+
+def estimate(experiment: Experiment, region: str, *, asked: Mapping[str, float] | None = None) -> list[CostItem]:
+    """The cost table of one region.
+
+    Args:
+        experiment: the experiment.
+        region: one of its regions.
+        asked: on-demand prices that AWS told, US dollars an hour, by instance type.
+    """
+    told = asked or {}
+    system = told.get(experiment.capacity.system_instance_type)
     return items(
         experiment,
-        node=node_cost(experiment, region, asked_usd_per_hour=asked_usd_per_hour),
+        node=node_cost(experiment, region, asked_usd_per_hour=told.get(experiment.capacity.instance_type)),
+        system=None if system is None else _told(system, region),
         test_cases=len({prompt.test_case for prompt in prompts.load(experiment.benchmark.prompts)}),
         kept_gigabytes=kept_gigabytes(experiment),
     )

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from specdec.preflight.cost import asked
+from specdec.preflight.finding import Clients
 from specdec.rehearsal.emulator import EmbeddedAws, Session
 from specdec.rehearsal.emulator.offers import Block, Offer
 
@@ -25,6 +27,7 @@ FULL = Offer(
     ],
     kubernetes={"1.36": "STANDARD_SUPPORT", "1.33": "EXTENDED_SUPPORT"},
     addons={"coredns": {"1.36": ["v1.14.2-eksbuild.1", "v1.14.1-eksbuild.1"]}},
+    prices={"trn2.48xlarge": 40.5},
     parameters={IMAGE: "ami-0123456789abcdef0"},
 )
 
@@ -124,6 +127,12 @@ def test_a_public_parameter(session: Session, other: Session) -> None:
     with pytest.raises(ClientError) as error:
         other.client("ssm").get_parameter(Name=IMAGE)
     assert code_of(error) == "ParameterNotFound"
+
+
+def test_a_price_wherever_it_is_asked_for(session: Session, other: Session) -> None:
+    for asker in (session, other):
+        assert asked(Clients(asker, asker.region_name), instance_type="trn2.48xlarge", region=REGION) == 40.5
+        assert asked(Clients(asker, asker.region_name), instance_type="trn2.48xlarge", region=OTHER) is None
 
 
 def test_of_a_region_without_an_offer_the_account_knows_nothing(offering: EmbeddedAws) -> None:

@@ -67,7 +67,8 @@ def test_what_a_person_reads_is_plain_text_when_piped_with_progress_apart(said: 
 
 def test_what_it_costs_is_itemized_with_sources(said: dict[str, Ended]) -> None:
     cost = [finding["what"] for finding in said["check before"].document[FIRST] if finding["check"] == "cost"]
-    assert cost[0] == "trn2.48xlarge nodes (1): 40.000 USD an hour; cost.node_usd_per_hour of the experiment"
+    assert cost[0] == f"trn2.48xlarge nodes (1): 40.000 USD an hour; AWS pricing API, on demand, {FIRST} (now)"
+    assert cost[1] == f"m7i.2xlarge system node (1): 0.500 USD an hour; AWS pricing API, on demand, {FIRST} (now)"
     assert any(line.startswith("EKS control plane (1): 0.100 USD an hour; ") for line in cost)
     assert cost[-1].endswith(" for 8 hours")
 
@@ -151,6 +152,7 @@ def test_no_run_is_no_error_and_waiting_for_one_ends_in_time(said: dict[str, End
     assert said["runs"].document == []
     assert said["wait"].code == 1
     assert said["wait"].err.splitlines()[-1] == "no new run after 0 minutes"
+    assert "services and jobs not known, so a failure there does not end the wait: " in said["wait"].err
 
 
 def test_a_living_stack_is_named_as_what_is_left(said: dict[str, Ended]) -> None:

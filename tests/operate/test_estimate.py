@@ -33,7 +33,16 @@ def test_every_item_has_a_source_and_the_nodes_are_counted() -> None:
     assert table["EKS control plane"].usd_per_hour == 0.10
     # 65.5 + 3.4 GB of weights, and a sharded copy for each variant: 65.5 and 69.0 GB.
     assert table["bucket, GB"].count == pytest.approx(203.4, abs=0.1)
-    assert all(item.source for item in table.values())
+    assert all(item.source and (item.date or item.source.endswith("of the experiment")) for item in table.values())
+
+
+def test_what_aws_tells_of_a_system_node_goes_before_the_catalogue() -> None:
+    catalogue, told = (
+        next(item for item in estimate(experiment_with(PRICED), REGION, asked=asked) if item.name == "m7i.2xlarge system node")
+        for asked in (None, {"m7i.2xlarge": 0.5})
+    )
+    assert (told.usd_per_hour, told.source) == (0.5, f"AWS pricing API, on demand, {REGION}")
+    assert catalogue.usd_per_hour != told.usd_per_hour
 
 
 def test_the_prediction_spans_the_published_results() -> None:

@@ -28,6 +28,7 @@ from tests.operate.orphans import Orphans
 
 FIRST, SECOND = "us-east-2", "ap-south-2"
 KIND = "trn2.48xlarge"
+PRICES = {KIND: 40.0, "m7i.2xlarge": 0.5}
 GUARDS = """
 [guards]
 monthly_budget_usd = 100.0
@@ -59,6 +60,7 @@ def good(region: str, kubernetes: str) -> Offer:
         kubernetes={kubernetes: "STANDARD_SUPPORT"},
         addons={name: {kubernetes: ["v2", "v1"]} for name in ADDONS},
         parameters={image: "ami-0123456789abcdef0"},
+        prices=PRICES,
     )
 
 
@@ -70,6 +72,7 @@ def bad(region: str, kubernetes: str) -> Offer:
         blocks=None,
         kubernetes={kubernetes: "UNSUPPORTED", "1.30": "EXTENDED_SUPPORT"},
         addons={name: {kubernetes: ["v1"]} for name in ADDONS if name != "coredns"},
+        prices=PRICES,
     )
 
 

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 Answer = tuple[int, dict[str, str], bytes]
 """Status, headers and body."""
-ASKED = frozenset({"ec2", "eks", "servicequotas", "ssm"})
+ASKED = frozenset({"ec2", "eks", "pricing", "servicequotas", "ssm"})
 """Services, as requests are signed for them, of which some calls are answered here."""
 
 
@@ -55,6 +55,7 @@ class Offer:
         kubernetes: status of each version of EKS: STANDARD_SUPPORT, EXTENDED_SUPPORT or UNSUPPORTED.
         addons: versions of each add-on, newest first, by Kubernetes version.
         parameters: values of AWS's public Systems Manager parameters, by name.
+        prices: on-demand price of an instance type, US dollars an hour, by the type.
     """
 
     quotas: dict[str, float] = field(default_factory=dict[str, float])
@@ -63,6 +64,7 @@ class Offer:
     kubernetes: dict[str, str] = field(default_factory=dict[str, str])
     addons: dict[str, dict[str, list[str]]] = field(default_factory=dict[str, dict[str, list[str]]])
     parameters: dict[str, str] = field(default_factory=dict[str, str])
+    prices: dict[str, float] = field(default_factory=dict[str, float])
 
     def plain(self) -> dict[str, Any]:
         """As plain data."""
@@ -97,8 +99,21 @@ class Request:
         return scope[3] if len(scope) == 5 else ""
 
 
-def answer(request: Request, offer: Offer, *, region: str) -> Answer | None:
-    """The answer to a call about what is offered; None for every other call."""
+def answer(request: Request, offers: Mapping[str, Offer], *, region: str) -> Answer | None:
+    """The answer to a call about what is offered; None for every other call, and for a region of which nothing is known.
+
+    Args:
+        request: the call.
+        offers: by region.
+        region: where the call was made.
+    """
+    if request.service == "pricing":
+        # The pricing API lives in one region and answers for all.
+        wanted = {given["Field"]: given["Value"] for given in json.loads(request.body)["Filters"]}
+        return _price(wanted["instanceType"], offers[wanted["regionCode"]]) if wanted["regionCode"] in offers else None
+    offer = offers.get(region)
+    if offer is None:
+        return None
     match request.service:
         case "ec2":
             form = parse_qs(request.body.decode())
@@ -120,6 +135,15 @@ def _quota(arguments: Mapping[str, str], offer: Offer) -> Answer:
     if arguments["ServiceCode"] != "ec2" or quota not in offer.quotas:
         return _json({"__type": "NoSuchResourceException", "Message": f"The request failed: there is no quota {quota}"}, 400)
     return _json({"Quota": {"ServiceCode": "ec2", "QuotaCode": quota, "Value": offer.quotas[quota]}})
+
+
+def _price(kind: str, offer: Offer) -> Answer:
+    products: list[str] = []
+    if kind in offer.prices:
+        dimension = {"unit": "Hrs", "pricePerUnit": {"USD": f"{offer.prices[kind]:.10f}"}}
+        terms = {"OnDemand": {"term": {"priceDimensions": {"rate": dimension}}}}
+        products.append(json.dumps({"serviceCode": "AmazonEC2", "terms": terms}))
+    return _json({"FormatVersion": "aws_v1", "PriceList": products})
 
 
 def _parameter(name: str, offer: Offer, region: str) -> Answer | None:

@@ -226,8 +226,9 @@ def answer_first(offers: Path) -> None:
         group = _RESIZE.fullmatch(path) if request.service == "eks" and method == "POST" else None
         if group:
             return _resize(f"{group[1]}/{group[2]}", body)
-        if request.service in ASKED and offers.exists() and (planted := json.loads(offers.read_bytes()).get(region)):
-            own = answer(request, Offer.of(planted), region=region)
+        if request.service in ASKED and offers.exists():
+            planted = {name: Offer.of(offer) for name, offer in json.loads(offers.read_bytes()).items()}
+            own = answer(request, planted, region=region)
             if own:
                 return own
         return await dispatch(method, path, headers, body, query, number)
