@@ -30,6 +30,9 @@ def command(experiment_path: Path, region: str | None, timeout_minutes: float, e
 
     Where the cluster says that its benchmark has ended already, the newest run is the one.
 
+    Needs no kubectl, but sees less without it or without a way to the cluster's API: a service or job that failed there. The wait
+    then ends with the run in the bucket, a complaint of EKS about the nodes, an alarm, or the time.
+
     Exit codes: 0 the run is complete; 1 it is not, something failed, or the time is up.
     """
     from specdec.operate.nodes import runs
@@ -46,7 +49,7 @@ def command(experiment_path: Path, region: str | None, timeout_minutes: float, e
     while True:
         steps, unasked = steps_of(experiment, name, clients)
         if unasked and unasked != unasked_before:
-            console.say(f"services and jobs not known: {unasked}")
+            console.say(f"services and jobs not known, so a failure there does not end the wait: {unasked}")
             unasked_before = unasked
         for step in steps:
             line = f"{step.state}: {step.detail}"
