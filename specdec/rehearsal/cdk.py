@@ -119,15 +119,15 @@ class Cdk:
         return tuple(found)
 
     def bootstrap(self, regions: Sequence[str], on_progress: Progress = _quiet) -> None:
-        """Makes the CDK's own bucket and roles in each region.
+        """Makes the CDK's own bucket and roles in all regions, side by side.
 
         Raises:
             CdkError: a region cannot be bootstrapped.
         """
-        for number, region in enumerate(regions):
-            on_progress(f"bootstrapping {region}", number, len(regions))
-            arguments = ["bootstrap", f"aws://{ACCOUNT}/{region}", "--app", ""]
-            self._run(f"bootstrap-{region}", arguments, _BOOTSTRAP_SECONDS, stacks=(StackInfo("CDKToolkit", region, 0),))
+        on_progress(f"bootstrapping {', '.join(regions)}", None, None)
+        arguments = ["bootstrap", *(f"aws://{ACCOUNT}/{region}" for region in regions), "--app", ""]
+        stacks = tuple(StackInfo("CDKToolkit", region, 0) for region in regions)
+        self._run("bootstrap", arguments, _BOOTSTRAP_SECONDS * len(regions), stacks=stacks)
         on_progress("bootstrapped", len(regions), len(regions))
 
     def deploy(self, on_progress: Progress = _quiet) -> dict[str, dict[str, str]]:
@@ -260,21 +260,22 @@ class _Watch:
 
     def __init__(self, aws: EmbeddedAws, stacks: Sequence[StackInfo]) -> None:
         self._stacks = stacks
-        self._clients = {stack.name: aws.session(stack.region).client("cloudformation") for stack in stacks}
-        self._ids: dict[str, str] = {}
+        # By stack and not by name: the bootstrap stacks of all regions have the same one.
+        self._clients = {stack: aws.session(stack.region).client("cloudformation") for stack in stacks}
+        self._ids: dict[StackInfo, str] = {}
         self._seen = {event["EventId"] for stack in stacks for event in self._events(stack)}
-        self._latest: dict[tuple[str, str], dict[str, Any]] = {}
+        self._latest: dict[tuple[StackInfo, str], dict[str, Any]] = {}
         self._failed: dict[str, Failure] = {}
 
     def _events(self, stack: StackInfo) -> list[dict[str, Any]]:
         """Events of a stack, oldest first; by id once that is known, since a deleted stack has no name any more."""
-        client = self._clients[stack.name]
+        client = self._clients[stack]
         try:
-            events: list[dict[str, Any]] = client.describe_stack_events(StackName=self._ids.get(stack.name, stack.name))["StackEvents"]
+            events: list[dict[str, Any]] = client.describe_stack_events(StackName=self._ids.get(stack, stack.name))["StackEvents"]
         except client.exceptions.ClientError:
             return []
         if events:
-            self._ids[stack.name] = events[0]["StackId"]
+            self._ids[stack] = events[0]["StackId"]
         return events[::-1]
 
     def report(self, on_progress: Progress) -> None:
@@ -293,7 +294,7 @@ class _Watch:
                         stack.name, resource, str(event["ResourceType"]), _in_one_line(str(event.get("ResourceStatusReason", "")))
                     )
                 if resource != stack.name:
-                    self._latest[stack.name, resource] = event
+                    self._latest[stack, resource] = event
                     doing = f"{stack.name}: {resource}"
         total = sum(stack.resources for stack in self._stacks)
         done = sum(str(event["ResourceStatus"]).endswith(("_COMPLETE", "_SKIPPED")) for event in self._latest.values())

@@ -16,10 +16,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from specdec import whole
 from specdec.errors import EnvironmentFault
 from specdec.rehearsal.emulator.cluster import Call, Cluster, Manifest, read
 from specdec.rehearsal.emulator.offers import Offer
@@ -58,6 +60,14 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     return Path(cache) / "specdec"
 
 
+@cache
+def _service_models() -> Any:
+    """AWS's service models, read once a process: each session by itself would read them anew, half a second of CPU for EC2 alone."""
+    from botocore.loaders import create_loader
+
+    return create_loader()
+
+
 class Session:
     """Makes boto3 clients of the embedded account, whatever credentials, profiles or proxies this machine has."""
 
@@ -77,11 +87,13 @@ class Session:
             "config_file": (None, None, os.devnull, None),
             "credentials_file": (None, None, os.devnull, None),
         }
+        session = botocore.session.Session(session_vars=nowhere)
+        session.register_component("data_loader", _service_models())
         return boto3.Session(
             aws_access_key_id=ACCOUNT,
             aws_secret_access_key="test",  # noqa: S106
             region_name=region,
-            botocore_session=botocore.session.Session(session_vars=nowhere),
+            botocore_session=session,
         )
 
     def client(self, service: str, *, region_name: str | None = None, config: Any = None) -> Any:
@@ -232,9 +244,7 @@ class EmbeddedAws:
 
     def offer(self, offers: Mapping[str, Offer]) -> None:
         """From now on, these regions offer this, whatever they offered before; of all others the account knows nothing. For drills."""
-        whole = self._offers.with_suffix(".new")
-        whole.write_text(json.dumps({region: offer.plain() for region, offer in offers.items()}), encoding="utf-8")
-        whole.replace(self._offers)
+        whole.write(self._offers, json.dumps({region: offer.plain() for region, offer in offers.items()}))
 
     def _install_tools(self) -> None:
         folder = self.state_dir / "bin"
