@@ -265,7 +265,7 @@ def test_a_full_disk_is_found_before_the_weights(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr("shutil.disk_usage", full)
     with pytest.raises(EnvironmentFault, match=r"No space for the model's weights .* 100 MB are free") as caught:
-        weights.full_precision(tmp_path)
+        weights.half_precision(tmp_path)
     assert caught.value.remedy is not None
     assert "XDG_CACHE_HOME" in caught.value.remedy
     assert list(tmp_path.iterdir()) == []
@@ -278,7 +278,7 @@ def test_a_disk_that_fills_up_leaves_no_half_written_weights(tmp_path: Path, mon
 
     monkeypatch.setattr(weights, "_write", fills)
     with pytest.raises(EnvironmentFault, match="No space left on device"):
-        weights.full_precision(tmp_path)
+        weights.half_precision(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -291,12 +291,12 @@ def test_damaged_cached_weights_are_made_again(tmp_path: Path, monkeypatch: pyte
             file.truncate(600 << 20)
 
     monkeypatch.setattr(weights, "_write", write)
-    first = weights.full_precision(tmp_path)
-    assert weights.full_precision(tmp_path) == first
+    first = weights.half_precision(tmp_path)
+    assert weights.half_precision(tmp_path) == first
     assert len(made) == 1
     with first.path.open("r+b") as file:
         file.truncate(1 << 20)
-    assert weights.full_precision(tmp_path) == first
+    assert weights.half_precision(tmp_path) == first
     assert len(made) == 2
 
 

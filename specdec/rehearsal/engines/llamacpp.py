@@ -22,7 +22,8 @@ _START_SECONDS = 60.0
 _CONTEXT = 1024
 """Longest prompt plus output, tokens: the experiment's own default."""
 _THREADS = 1
-"""Per server: of two cores, one serves and one measures."""
+"""Per server. Threads of one step wait for each other at every layer: on two cores, with a second one and anything else running, some
+tokens took ten times as long."""
 
 
 class LlamaCpp:
@@ -60,11 +61,11 @@ class LlamaCpp:
 
     def prepare(self, on_progress: Progress) -> None:
         """See ``Engine``."""
-        self._weights = weights.full_precision(self._cache, on_progress)
+        self._weights = weights.half_precision(self._cache, on_progress)
 
     def start(self, variants: Sequence[Variant], logs: Path, on_progress: Progress) -> tuple[Service, ...]:
         """See ``Engine``."""
-        model = self._weights or weights.full_precision(self._cache, on_progress)
+        model = self._weights or weights.half_precision(self._cache, on_progress)
         self._weights = model
         ports = [*self._ports, *[0] * len(variants)]
         launches = [
@@ -91,7 +92,7 @@ class LlamaCpp:
         return {
             "name": self.name,
             "package": f"xllamacpp {importlib.metadata.version('xllamacpp')}",
-            "weights": f"{weights.MODEL} from {weights.PACKAGE} {importlib.metadata.version(weights.PACKAGE)}, as 32-bit floats",
+            "weights": f"{weights.MODEL} from {weights.PACKAGE} {importlib.metadata.version(weights.PACKAGE)}, as 16-bit floats",
             "weights_sha256": self._weights.sha256 if self._weights else None,
             "speculation": f"ngram_simple: the tokens that followed an earlier occurrence of the last {MATCHED_TOKENS}",
             "threads": _THREADS,
