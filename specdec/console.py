@@ -14,10 +14,17 @@ def say(message: str) -> None:
 
 
 class Progress:
-    """How far one long step is. ``update`` may be called as often as wanted; lines are drawn at most ten times a second."""
+    """How far one long step is. ``update`` may be called as often as wanted; lines are drawn at most ten times a second.
+
+    Attributes:
+        title: what the step is.
+        started: monotonic clock, seconds.
+        outcome: how it ended, as its last line says unless it raises.
+    """
 
     def __init__(self, title: str) -> None:
         self.title = title
+        self.outcome = "done"
         self.started = time.monotonic()
         self._terminal = sys.stderr.isatty()
         self._drawn = 0.0
@@ -49,4 +56,4 @@ def progress(title: str) -> Generator[Progress]:
     except BaseException as error:
         step.close("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
         raise
-    step.close("done")
+    step.close(step.outcome)

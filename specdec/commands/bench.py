@@ -90,6 +90,7 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
             step.update(event.message, event.done, event.total)
 
         manifest = run(plan, folder, on_event=show)
+        step.outcome = manifest.status
     summary = summarize(manifest, folder)
     if as_json:
         import json

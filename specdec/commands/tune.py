@@ -47,7 +47,7 @@ def command(
     \b
     specdec tune
     specdec tune s3://my-bucket/runs/20261129T180000Z-5a17ed
-    specdec tune --sweep 2,4,8,12 --test-case repetition --test-case open-prose
+    specdec tune --sweep 2,4,8,12 --test-case repetition --test-case story
 
     Exit codes: 0 done; 1 the run did not complete or cannot tell; 2 wrong input; 4 this machine cannot sweep now; 130 interrupted, what
     was measured until then is kept.
@@ -106,7 +106,7 @@ def _swept(path: Path, windows: tuple[int, ...], cases: tuple[str, ...], runs: P
             str(path), [Mistake("variants", None, "have no speculative one to sweep", "Add one with mode, draft and window")]
         )
     with console.progress(f"sweeping windows {', '.join(map(str, windows))}") as step:
-        return sweep(
+        manifest = sweep(
             experiment,
             windows,
             LlamaCpp(cache=cache_folder(os.environ) / "weights"),
@@ -116,6 +116,8 @@ def _swept(path: Path, windows: tuple[int, ...], cases: tuple[str, ...], runs: P
             on_progress=step.update,
             on_event=lambda event: step.update(event.message, event.done, event.total),
         )
+        step.outcome = manifest.status
+    return runs / manifest.run
 
 
 def _plan(run: Run, verdict: Verdict, compile_hours: float | None) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from specdec import console
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EnvironmentFault, SpecdecError
-from specdec.rehearsal import kept, packages
+from specdec.rehearsal import kept, local, packages
 from specdec.rehearsal.emulator import CHECKOUT, EmbeddedAws
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from specdec.rehearsal.engines import Engine, Service
     from specdec.report import Written
 
-PROMPTS = "rehearsal"
-"""Prompt set of the rehearsal: few and short, of the same classes, in forms that a model of 135M parameters can follow."""
-OUTPUT_TOKENS = 96
 QUICK_OUTPUT_TOKENS = 48
 
 EMULATED = {
@@ -184,7 +181,7 @@ class Rehearsal:
 
     def _await(self, weights: Future[None], step: console.Progress) -> None:
         while not weights.done():
-            step.update("writing the weights at full precision; once per machine")
+            step.update("writing the weights as 16-bit floats; once per machine")
             time.sleep(0.1)
         weights.result()
 
@@ -222,8 +219,7 @@ class Rehearsal:
                 step.update(event.message, event.done, event.total)
 
             manifest = run(plan, folder, on_event=show)
-            if manifest.status == "failed":
-                step.update("failed")
+            step.outcome = manifest.status
         if manifest.status == "failed":
             self._blame(manifest)
         return manifest
@@ -324,42 +320,16 @@ def plan_of(settings: Settings, services: Sequence[Service], engine: Engine) -> 
     The configuration in the manifest is the one that ran; ``environment.experiment_hash`` is that of the experiment's file.
     """
     from specdec.benchmark.plan import Plan
-    from specdec.benchmark.prompts import SHIPPED
 
     experiment = settings.experiment
-    asked = experiment.benchmark
-    own_prompts = asked.prompts not in SHIPPED
-    benchmark = asked.model_copy(
-        update={
-            "prompts": asked.prompts if own_prompts else PROMPTS,
-            "output_tokens": min(asked.output_tokens, QUICK_OUTPUT_TOKENS if settings.quick else OUTPUT_TOKENS),
-            "concurrency": 1,
-            "repeats": 1,
-            "lanes": ("exact",),
-            "schedule": "alternate",
-            "arrival": "closed",
-            "rate": None,
-        }
-    )
-    cut = experiment.model_copy(update={"benchmark": benchmark})
+    cut = local.cut(experiment, QUICK_OUTPUT_TOKENS if settings.quick else local.OUTPUT_TOKENS)
     environment: dict[str, Any] = {
         "engine": engine.facts(),
         "emulated": {**EMULATED, **{f"engine, {number}": limit for number, limit in enumerate(engine.limits, 1)}},
         "experiment_hash": experiment.configuration_hash(),
     }
     plan = Plan.from_experiment(cut, {s.variant: s.url for s in services}, base=settings.path.parent, environment=environment)
-    real = {service.variant: service for service in services}
-    targets = tuple(
-        dataclasses.replace(
-            target,
-            model=real[target.variant].model,
-            mode=real[target.variant].mode,
-            draft=real[target.variant].draft,
-            window=real[target.variant].window,
-        )
-        for target in plan.targets
-    )
-    plan = dataclasses.replace(plan, targets=targets, warmup=1)
+    plan = local.as_served(plan, services)
     if settings.test_cases:
         plan = plan.only(settings.test_cases)
     if settings.quick:

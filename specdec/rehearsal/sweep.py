@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from specdec.rehearsal import local
+
 if TYPE_CHECKING:
+    from specdec.benchmark.records import RunManifest
     from specdec.benchmark.run import RunEvent
     from specdec.experiment import Experiment, Variant
     from specdec.rehearsal.engines import Engine
-
-OUTPUT_TOKENS = 128
 
 
 def variants(experiment: Experiment, windows: Sequence[int]) -> tuple[Variant, ...]:
@@ -29,11 +29,10 @@ def sweep(
     folder: Path,
     *,
     test_cases: tuple[str, ...] = (),
-    output_tokens: int = OUTPUT_TOKENS,
     base: Path | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
     on_event: Callable[[RunEvent], None] = lambda _: None,
-) -> Path:
+) -> RunManifest:
     """Measures the baseline and every window side by side, as one run with a variant per window.
 
     Args:
@@ -42,13 +41,12 @@ def sweep(
         engine: serves them; it is checked, prepared, started and stopped here.
         folder: of the runs; the run's own folder is made in it.
         test_cases: only these; all by default.
-        output_tokens: of every request.
         base: folder that a relative prompt file starts from.
         on_progress: told what the engine does.
         on_event: told of every request.
 
     Returns:
-        The run's folder.
+        The run's manifest; the run is in the folder of its id.
 
     Raises:
         SpecdecError: the engine cannot serve here, or the run failed before it began.
@@ -56,14 +54,7 @@ def sweep(
     from specdec.benchmark.plan import Plan
     from specdec.benchmark.run import run
 
-    swept = experiment.model_copy(
-        update={
-            "variants": variants(experiment, windows),
-            "benchmark": experiment.benchmark.model_copy(
-                update={"output_tokens": min(output_tokens, experiment.benchmark.output_tokens), "concurrency": 1, "repeats": 1}
-            ),
-        }
-    )
+    swept = local.cut(experiment, local.OUTPUT_TOKENS).model_copy(update={"variants": variants(experiment, windows)})
     engine.check()
     engine.prepare(on_progress)
     try:
@@ -71,16 +62,10 @@ def sweep(
         plan = Plan.from_experiment(
             swept, {service.variant: service.url for service in services}, base=base, environment={"engine": engine.facts()}
         )
-        real = {service.variant: service for service in services}
-        # What the engine really drafts with stands in the records, not what the experiment asked of the accelerator.
-        targets = tuple(
-            replace(target, model=real[target.variant].model, mode=real[target.variant].mode, draft=real[target.variant].draft)
-            for target in plan.targets
-        )
-        plan = replace(plan, targets=targets, warmup=1)
+        plan = local.as_served(plan, services)
         if test_cases:
             plan = plan.only(test_cases)
-        run(plan, folder / plan.run, on_event=on_event)
+        manifest = run(plan, folder / plan.run, on_event=on_event)
     finally:
         engine.stop()
-    return folder / plan.run
+    return manifest

@@ -11,6 +11,8 @@ from specdec.experiment import load
 from specdec.rehearsal.engines import Progress, Service
 from specdec.rehearsal.sweep import sweep, variants
 
+from .fakes import GoldenEngine
+
 EXPERIMENT = Path(__file__).parents[2] / "experiment.toml"
 
 
@@ -51,3 +53,13 @@ def test_an_engine_that_does_not_start_is_stopped_and_leaves_no_run(tmp_path: Pa
         sweep(load(EXPERIMENT), [2, 4], engine, tmp_path)
     assert engine.stopped == 1
     assert list(tmp_path.rglob("manifest.json")) == []
+
+
+def test_every_window_is_asked_the_prompts_of_this_machine(tmp_path: Path) -> None:
+    manifest = sweep(load(EXPERIMENT), [2, 4], GoldenEngine(), tmp_path, test_cases=("story",))
+    assert manifest.status == "complete"
+    assert manifest.configuration["benchmark"]["prompts"] == "rehearsal"
+    asked = {variant: counts["ok"] for variant, counts in manifest.counts.items()}
+    assert asked.keys() == {"baseline", "window-2", "window-4"}
+    assert len(set(asked.values())) == 1
+    assert (tmp_path / manifest.run / "manifest.json").exists()
