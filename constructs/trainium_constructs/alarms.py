@@ -13,7 +13,6 @@ from constructs import Construct
 
 from specdec.publish import series
 from trainium_constructs import container_insights as insights
-from trainium_constructs.dashboards import accelerator_nodes
 
 _MAX_EVALUATION = Duration.days(1)
 """Longest span an alarm may look back over: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_limits.html"""
@@ -96,7 +95,12 @@ class Alarms(Construct):
         )
         self.nodes_left_running = self._alarm(
             "NodesLeftRunning",
-            accelerator_nodes(cluster_name, system_nodes, period=Duration.hours(1)),
+            cloudwatch.MathExpression(
+                expression=insights.beyond(system_nodes),
+                using_metrics={"nodes": insights.NODE_COUNT.metric(cluster, statistic="Maximum", period=Duration.hours(1))},
+                label="accelerator nodes",
+                period=Duration.hours(1),
+            ),
             f"Accelerator nodes have been up for {accelerator_hours} hours. If nobody needs them: specdec nodes down",
             threshold=1,
             periods=accelerator_hours,

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
+from trainium_constructs import dashboard_body
+
 NAMESPACE = "ContainerInsights"
 
 SOURCE = (
@@ -40,10 +42,8 @@ class AwsSeries:
     symbol: str
     dimension_sets: tuple[frozenset[str], ...]
 
-    def metric(
-        self, dimensions: Mapping[str, str], *, statistic: str, period: Duration, label: str | None = None, color: str | None = None
-    ) -> cloudwatch.Metric:
-        """A CDK metric of this series.
+    def metric(self, dimensions: Mapping[str, str], *, statistic: str, period: Duration) -> cloudwatch.Metric:
+        """A CDK metric of this series, for alarms.
 
         Raises:
             ValueError: the agent does not emit the series under these dimensions.
@@ -55,8 +55,34 @@ class AwsSeries:
             dimensions_map=dict(dimensions),
             statistic=statistic,
             period=period,
+            label=self.symbol,
+        )
+
+    def row(
+        self,
+        dimensions: Mapping[str, str],
+        *,
+        statistic: str,
+        period: int,
+        label: str | None = None,
+        identity: str | None = None,
+        visible: bool = True,
+    ) -> dashboard_body.Row:
+        """A row of a chart of this series; ``period`` in seconds.
+
+        Raises:
+            ValueError: the agent does not emit the series under these dimensions.
+        """
+        self._require(frozenset(dimensions))
+        return dashboard_body.metric(
+            NAMESPACE,
+            self.name,
+            dimensions,
+            statistic=statistic,
             label=label or self.symbol,
-            color=color,
+            period=period,
+            identity=identity,
+            visible=visible,
         )
 
     def search(self, fixed: Mapping[str, str], any_of: Mapping[str, tuple[str, ...]], free: tuple[str, ...], *, statistic: str) -> str:
@@ -77,6 +103,11 @@ class AwsSeries:
         if names not in self.dimension_sets:
             known = "; ".join(", ".join(sorted(one)) for one in self.dimension_sets)
             raise ValueError(f"{self.name} is not emitted by {', '.join(sorted(names))}; use {known}")
+
+
+def beyond(system_nodes: int) -> str:
+    """Accelerator nodes, as metric math over ``nodes``: Container Insights counts all nodes of a cluster together."""
+    return f"IF(nodes > {system_nodes}, nodes - {system_nodes}, 0)"
 
 
 def _core(name: str, symbol: str) -> AwsSeries:

@@ -7,10 +7,9 @@ publishes, ``container_insights`` for what AWS emits. No metric name is written 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
-from aws_cdk import Aws, Duration
-from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import Aws
 from constructs import Construct
 
 from specdec.benchmark.records import Outcome
@@ -19,12 +18,28 @@ from specdec.metrics.tpot import TPOT
 from specdec.publish import series
 from trainium_constructs import container_insights as insights
 from trainium_constructs import dashboard_texts as texts
+from trainium_constructs.dashboard_body import (
+    FULL,
+    HALF,
+    Row,
+    Widget,
+    alarm_states,
+    bars,
+    dashboard,
+    expression,
+    lines,
+    metric,
+    text,
+    trend,
+)
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_cloudwatch as cloudwatch
 
 MAX_METRICS_PER_WIDGET = 500
 MAX_METRICS_PER_DASHBOARD = 2500
 """CloudWatch service quotas, https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_limits.html"""
 
-_FULL, _HALF, _THIRD = 24, 12, 8
 _PALETTE = ("#7f7f7f", "#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b")
 """One colour per variant, the baseline in grey."""
 
@@ -76,32 +91,32 @@ class Dashboards(Construct):
         super().__init__(scope, id)
         _refuse_too_many(metrics, test_cases, llmperf_test_cases, list(services))
         charts = _Charts(experiment, list(services))
-        self.experiment = cloudwatch.Dashboard(
+        dashboard(
             self,
             "Experiment",
-            dashboard_name=name,
-            default_interval=Duration.days(7),
-            widgets=[
-                [_text(texts.HOW_TO_READ, 8)],
+            name=name,
+            shows="P7D",
+            rows=[
+                [text(texts.HOW_TO_READ, 8)],
                 *charts.answer(test_cases),
-                [_text(texts.EXACT, 2)],
+                [text(texts.EXACT, 2)],
                 *charts.exact(metrics, test_cases),
-                *([[_text(texts.LLMPERF, 4)], *charts.llmperf(llmperf_test_cases)] if llmperf_test_cases else []),
+                *([[text(texts.LLMPERF, 4)], *charts.llmperf(llmperf_test_cases)] if llmperf_test_cases else []),
             ],
         )
         machine = _Machine(cluster_name, namespace, services)
-        self.machine = cloudwatch.Dashboard(
+        dashboard(
             self,
             "Machine",
-            dashboard_name=f"{name}-machine",
-            default_interval=Duration.hours(12),
-            widgets=[
-                *([[cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms), width=_FULL, height=3)]] if alarms else []),
-                [_text(texts.NEURON, 4)],
+            name=f"{name}-machine",
+            shows="PT12H",
+            rows=[
+                *([[alarm_states("Alarms", [alarm.alarm_arn for alarm in alarms])]] if alarms else []),
+                [text(texts.NEURON, 4)],
                 *machine.neuron(devices_per_node, devices_per_service),
-                [_text(texts.SERVICES, 3)],
+                [text(texts.SERVICES, 3)],
                 *machine.services(),
-                [_text(texts.nodes(system_nodes, node_usd_per_hour), 4)],
+                [text(texts.nodes(system_nodes, node_usd_per_hour), 4)],
                 machine.nodes(system_nodes, node_usd_per_hour),
             ],
         )
@@ -120,72 +135,52 @@ class _Charts:
         self._variants = variants
         self._colours = dict(zip(variants, _cycle(_PALETTE, len(variants)), strict=True))
 
-    def answer(self, test_cases: Sequence[str]) -> list[list[cloudwatch.IWidget]]:
+    def answer(self, test_cases: Sequence[str]) -> list[list[Widget]]:
         """Speed-up and parity: what decides."""
         (tpot,) = series.exact([TPOT])
         baseline, *others = self._variants
-        speed_ups: list[cloudwatch.IMetric] = [
-            cloudwatch.MathExpression(
-                expression=f"b{number} / v{number}",
-                using_metrics={
-                    f"b{number}": self._of(tpot, baseline, case, "p50"),
-                    f"v{number}": self._of(tpot, variant, case, "p50"),
-                },
-                label=f"{case} · {variant}",
-                color=self._colours[variant],
-                period=_SUMMARY_PERIOD,
-            )
-            for number, (case, variant) in enumerate((case, variant) for case in test_cases for variant in others)
-        ]
+        speed_ups: list[Row] = []
+        for number, (case, variant) in enumerate((case, variant) for case in test_cases for variant in others):
+            speed_ups += [
+                expression(f"b{number} / v{number}", label=f"{case} · {variant}", colour=self._colours[variant]),
+                self._of(tpot, baseline, case, "p50", identity=f"b{number}"),
+                self._of(tpot, variant, case, "p50", identity=f"v{number}"),
+            ]
         parity = [self._of(series.PARITY, variant, case, "Minimum") for case in test_cases for variant in others]
-        trend = [self._of(tpot, variant, case, "p50", period=Duration.hours(1)) for case in test_cases for variant in self._variants]
+        by_hour = [self._of(tpot, variant, case, "p50", period=3600) for case in test_cases for variant in self._variants]
         outcomes = [
-            _metric(
-                series.REQUESTS,
-                (self._experiment, variant, outcome),
-                "Sum",
-                label=f"{outcome} · {variant}",
-                colour=self._colours[variant],
-            )
+            self._row(series.REQUESTS, (self._experiment, variant, outcome), "Sum", variant, label=f"{outcome} · {variant}")
             for outcome in get_args(Outcome)
             for variant in self._variants
         ]
         return [
             [
-                _bars("Speed-up: median TPOT of the baseline / of the variant (1 = no gain)", speed_ups),
-                _bars("Parity: share of prompts with the baseline's text, %", parity),
+                bars("Speed-up: median TPOT of the baseline / of the variant (1 = no gain)", speed_ups),
+                bars("Parity: share of prompts with the baseline's text, %", parity),
             ],
-            [
-                cloudwatch.GraphWidget(
-                    title="Median TPOT by hour, s", left=trend, width=_HALF, height=8, left_y_axis=cloudwatch.YAxisProps(min=0)
-                ),
-                _bars("Requests by outcome (all but ok are failures)", outcomes),
-            ],
+            [trend("Median TPOT by hour, s", by_hour), bars("Requests by outcome (all but ok are failures)", outcomes)],
         ]
 
-    def exact(self, metrics: Sequence[Metric], test_cases: Sequence[str]) -> list[list[cloudwatch.IWidget]]:
+    def exact(self, metrics: Sequence[Metric], test_cases: Sequence[str]) -> list[list[Widget]]:
         """One chart per metric of the exact lane, median; a second one, 90th percentile, where smaller is better."""
-        charts: list[cloudwatch.IWidget] = []
-        for metric, one in zip(metrics, series.exact(metrics), strict=True):
-            for statistic in ("p50", "p90") if metric.better == "smaller" else ("p50",):
-                bars = [self._of(one, variant, case, statistic) for case in test_cases for variant in self._variants]
-                charts.append(_bars(f"{one.symbol}, {statistic}{_unit(one)}", bars))
+        charts: list[Widget] = []
+        for definition, one in zip(metrics, series.exact(metrics), strict=True):
+            for statistic in ("p50", "p90") if definition.better == "smaller" else ("p50",):
+                rows = [self._of(one, variant, case, statistic) for case in test_cases for variant in self._variants]
+                charts.append(bars(f"{one.symbol}, {statistic}{_unit(one)}", rows))
         for one in series.SERVICE:
-            of_variants = [
-                _metric(one, (self._experiment, variant), "Average", label=variant, colour=self._colours[variant])
-                for variant in self._variants
-            ]
-            charts.append(_bars(f"Whole service: {one.symbol}, mean over runs{_unit(one)}", of_variants))
+            of_variants = [self._row(one, (self._experiment, variant), "Average", variant, label=variant) for variant in self._variants]
+            charts.append(bars(f"Whole service: {one.symbol}, mean over runs{_unit(one)}", of_variants))
         return _pairs(charts)
 
-    def llmperf(self, test_cases: Sequence[str]) -> list[list[cloudwatch.IWidget]]:
+    def llmperf(self, test_cases: Sequence[str]) -> list[list[Widget]]:
         """One chart per published name, and the two derived series."""
         return _pairs(
             [
-                _bars(
+                bars(
                     f"LLMPerf {one.name}: {one.symbol}, p50{_unit(one)}",
                     [
-                        _metric(one, (variant, case), "p50", label=f"{case} · {variant}", colour=self._colours[variant])
+                        self._row(one, (variant, case), "p50", variant, label=f"{case} · {variant}")
                         for case in test_cases
                         for variant in self._variants
                     ],
@@ -194,14 +189,32 @@ class _Charts:
             ]
         )
 
-    def _of(self, one: series.Series, variant: str, case: str, statistic: str, *, period: Duration | None = None) -> cloudwatch.Metric:
-        return _metric(
-            one,
-            (self._experiment, variant, case),
-            statistic,
-            label=f"{case} · {variant}",
-            colour=self._colours[variant],
+    def _of(self, one: series.Series, variant: str, case: str, statistic: str, *, period: int = 300, identity: str | None = None) -> Row:
+        """A series of one test case. One with an identity is there for an expression only."""
+        values = (self._experiment, variant, case)
+        return self._row(one, values, statistic, variant, label=f"{case} · {variant}", period=period, identity=identity)
+
+    def _row(
+        self,
+        one: series.Series,
+        values: tuple[str, ...],
+        statistic: str,
+        variant: str,
+        *,
+        label: str,
+        period: int = 300,
+        identity: str | None = None,
+    ) -> Row:
+        return metric(
+            one.namespace,
+            one.name,
+            dict(zip(one.dimensions, values, strict=True)),
+            statistic=statistic,
+            label=label,
             period=period,
+            colour=self._colours[variant],
+            identity=identity,
+            visible=identity is None,
         )
 
 
@@ -213,42 +226,33 @@ class _Machine:
         self._namespace = namespace
         self._services = services
 
-    def neuron(self, devices: int, group: int) -> list[list[cloudwatch.IWidget]]:
+    def neuron(self, devices: int, group: int) -> list[list[Widget]]:
         """Utilization of all cores and of each group of devices that a service can claim; memory; errors."""
         groups = [range(first, min(first + group, devices)) for first in range(0, devices, group)]
-        by_group: list[cloudwatch.IMetric] = [
-            cloudwatch.MathExpression(
-                expression=f"AVG({self._search(members)})",
-                using_metrics={},
-                label=f"devices {members[0]} to {members[-1]}",
-                color=colour,
-                period=Duration.minutes(1),
-            )
+        by_group = [
+            expression(f"AVG({self._search(members)})", label=f"devices {members[0]} to {members[-1]}", colour=colour, period=60)
             for members, colour in zip(groups, _cycle(_PALETTE, len(groups)), strict=True)
         ]
-        errors = [
-            insights.EXECUTION_ERRORS.metric(self._cluster, statistic="Sum", period=Duration.minutes(1)),
-            insights.ECC_EVENTS.metric(self._cluster, statistic="Sum", period=Duration.minutes(1)),
-        ]
+        errors = [self._now(one, "Sum") for one in (insights.EXECUTION_ERRORS, insights.ECC_EVENTS)]
         return [
             [
-                _lines("NeuronCore utilization, mean, %", [self._now(insights.CORE_UTILIZATION)], maximum=100, width=_HALF),
-                _lines("NeuronCore utilization by device group, mean, %", by_group, maximum=100, width=_HALF),
+                lines("NeuronCore utilization, mean, %", [self._now(insights.CORE_UTILIZATION)], maximum=100, width=HALF),
+                lines("NeuronCore utilization by device group, mean, %", by_group, maximum=100, width=HALF),
             ],
             [
-                _lines("Memory per NeuronCore, mean, bytes", [self._now(one) for one in insights.CORE_MEMORY], stacked=True),
-                _lines("Device memory used by the runtime, bytes", [self._now(insights.DEVICE_MEMORY, "Maximum")]),
-                _lines("Neuron errors, count", errors),
+                lines("Memory per NeuronCore, mean, bytes", [self._now(one) for one in insights.CORE_MEMORY], stacked=True),
+                lines("Device memory used by the runtime, bytes", [self._now(insights.DEVICE_MEMORY, "Maximum")]),
+                lines("Neuron errors, count", errors),
             ],
-            [_lines("Execution latency of the Neuron runtime, s", [self._now(insights.EXECUTION_LATENCY)], width=_FULL)],
+            [lines("Execution latency of the Neuron runtime, s", [self._now(insights.EXECUTION_LATENCY)], width=FULL)],
         ]
 
-    def services(self) -> list[list[cloudwatch.IWidget]]:
+    def services(self) -> list[list[Widget]]:
         """Whether the services run."""
         troubles = (insights.CRASH_LOOP, insights.PULL_ERROR, insights.OUT_OF_MEMORY, insights.PODS_FAILED)
         return [
             [
-                _lines(
+                lines(
                     "Ready and desired replicas",
                     [
                         self._workload(one, service)
@@ -256,37 +260,37 @@ class _Machine:
                         for one in (insights.REPLICAS_READY, insights.REPLICAS_DESIRED)
                     ],
                 ),
-                _lines("Container restarts", [self._workload(insights.RESTARTS, service) for service in self._services.values()]),
-                _lines(
+                lines("Container restarts", [self._workload(insights.RESTARTS, service) for service in self._services.values()]),
+                lines(
                     "Why a service does not run, containers",
                     [self._workload(one, service) for service in self._services.values() for one in troubles],
                 ),
             ]
         ]
 
-    def nodes(self, system_nodes: int, usd_per_hour: float | None) -> list[cloudwatch.IWidget]:
+    def nodes(self, system_nodes: int, usd_per_hour: float | None) -> list[Widget]:
         """Node count and, with a price, what the accelerator nodes cost over the time range shown."""
-        nodes = insights.NODE_COUNT.metric(self._cluster, statistic="Maximum", period=_NODE_PERIOD)
-        accelerators = accelerator_nodes(self._cluster["ClusterName"], system_nodes, period=_NODE_PERIOD)
-        counts = _lines(
-            "Nodes", [nodes, self._now(insights.FAILED_NODE_COUNT, "Maximum"), accelerators], width=_HALF if usd_per_hour else _FULL
+        hidden, shown = (
+            insights.NODE_COUNT.row(self._cluster, statistic="Maximum", period=300, identity="nodes", visible=visible)
+            for visible in (False, True)
+        )
+        beyond = insights.beyond(system_nodes)
+        counts = lines(
+            "Nodes",
+            [shown, self._now(insights.FAILED_NODE_COUNT, "Maximum"), expression(beyond, label="accelerator nodes")],
+            width=HALF if usd_per_hour else FULL,
         )
         if usd_per_hour is None:
             return [counts]
-        spend = cloudwatch.MathExpression(
-            expression=f"RUNNING_SUM(IF(nodes > {system_nodes}, nodes - {system_nodes}, 0)) * PERIOD(nodes) / 3600 * {usd_per_hour:g}",
-            using_metrics={"nodes": nodes},
-            label="accelerator nodes, USD",
-            period=_NODE_PERIOD,
-        )
-        return [counts, _lines("Spend on accelerator nodes in the time range shown, USD", [spend], width=_HALF)]
+        spend = expression(f"RUNNING_SUM({beyond}) * PERIOD(nodes) / 3600 * {usd_per_hour:g}", label="accelerator nodes, USD")
+        return [counts, lines("Spend on accelerator nodes in the time range shown, USD", [spend, hidden], width=HALF)]
 
-    def _now(self, one: insights.AwsSeries, statistic: str = "Average") -> cloudwatch.Metric:
-        return one.metric(self._cluster, statistic=statistic, period=Duration.minutes(1))
+    def _now(self, one: insights.AwsSeries, statistic: str = "Average") -> Row:
+        return one.row(self._cluster, statistic=statistic, period=60)
 
-    def _workload(self, one: insights.AwsSeries, service: str) -> cloudwatch.Metric:
+    def _workload(self, one: insights.AwsSeries, service: str) -> Row:
         dimensions = {**self._cluster, "Namespace": self._namespace, "PodName": service}
-        return one.metric(dimensions, statistic="Maximum", period=Duration.minutes(1), label=f"{one.symbol} · {service}")
+        return one.row(dimensions, statistic="Maximum", period=60, label=f"{one.symbol} · {service}")
 
     def _search(self, members: range) -> str:
         return insights.CORE_UTILIZATION.search(
@@ -297,70 +301,7 @@ class _Machine:
         )
 
 
-_SUMMARY_PERIOD = Duration.minutes(5)
-_NODE_PERIOD = Duration.minutes(5)
-
-
-def accelerator_nodes(cluster_name: str, system_nodes: int, *, period: Duration) -> cloudwatch.MathExpression:
-    """Nodes beyond the system nodes: Container Insights counts all nodes of a cluster together."""
-    return cloudwatch.MathExpression(
-        expression=f"IF(nodes > {system_nodes}, nodes - {system_nodes}, 0)",
-        using_metrics={"nodes": insights.NODE_COUNT.metric({"ClusterName": cluster_name}, statistic="Maximum", period=period)},
-        label="accelerator nodes",
-        period=period,
-    )
-
-
-def _metric(
-    one: series.Series,
-    values: tuple[str, ...],
-    statistic: str,
-    *,
-    label: str,
-    colour: str,
-    period: Duration | None = None,
-) -> cloudwatch.Metric:
-    return cloudwatch.Metric(
-        namespace=one.namespace,
-        metric_name=one.name,
-        dimensions_map=dict(zip(one.dimensions, values, strict=True)),
-        statistic=statistic,
-        period=period or _SUMMARY_PERIOD,
-        label=label,
-        color=colour,
-    )
-
-
-def _text(markdown: str, height: int) -> cloudwatch.TextWidget:
-    return cloudwatch.TextWidget(markdown=markdown, width=_FULL, height=height)
-
-
-def _bars(title: str, metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.GraphWidget:
-    return cloudwatch.GraphWidget(
-        title=title,
-        left=list(metrics),
-        view=cloudwatch.GraphWidgetView.BAR,
-        set_period_to_time_range=True,
-        width=_HALF,
-        height=8,
-        left_y_axis=cloudwatch.YAxisProps(min=0),
-    )
-
-
-def _lines(
-    title: str, metrics: Sequence[cloudwatch.IMetric], *, width: int = _THIRD, maximum: float | None = None, stacked: bool = False
-) -> cloudwatch.GraphWidget:
-    return cloudwatch.GraphWidget(
-        title=title,
-        left=list(metrics),
-        width=width,
-        height=6,
-        stacked=stacked,
-        left_y_axis=cloudwatch.YAxisProps(min=0, max=maximum),
-    )
-
-
-def _pairs(charts: list[cloudwatch.IWidget]) -> list[list[cloudwatch.IWidget]]:
+def _pairs(charts: list[Widget]) -> list[list[Widget]]:
     return [charts[first : first + 2] for first in range(0, len(charts), 2)]
 
 
