@@ -1,14 +1,17 @@
 """Measures synthesis of the default experiment on this machine and prints a table of medians. Nothing asserts these times.
 
-Run it with ``uv run python scripts/measure_synth.py``. Cold means that jsii has to unpack the CDK's packages first, as it does once per
-machine. Processor seconds count all processes and are the steadier number on a machine that does other things too.
+Run it with ``uv run python scripts/measure_synth.py``. Node is the one of the Python package. The app runs as ``cdk.json`` has it run;
+what ``cdk synth`` takes beyond it is the command's own. Cold means that jsii has to unpack the CDK's packages first, as it does once
+per machine. Processor seconds count all processes and are the steadier number on a machine that does other things too.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
+import shlex
 import statistics
 import subprocess
 import sys
@@ -21,14 +24,15 @@ ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 
 _PHASES = """
-import time
-marks = [("", time.perf_counter())]
+import gc, time
+gc.disable()
+marks = [("", time.perf_counter(), time.process_time())]
 def mark(name):
-    marks.append((name, time.perf_counter()))
+    marks.append((name, time.perf_counter(), time.process_time()))
 import aws_cdk
-mark("import aws_cdk")
+mark("import aws_cdk, start Node, load its packages")
 import cdk8s_plus_27
-mark("import cdk8s")
+mark("import cdk8s and cdk8s-plus, load their packages")
 from stacks.app import add_stacks, new_app
 mark("import our modules and the CDK's services")
 from pathlib import Path
@@ -37,11 +41,12 @@ experiment = load(Path("experiment.toml"))
 mark("read and check the experiment")
 app = new_app(outdir=OUTDIR)
 add_stacks(app, experiment)
-mark("make the constructs")
+mark("make the constructs, load the JavaScript behind them")
 app.synth()
 mark("write the template and its assets")
-for (_, start), (name, end) in zip(marks, marks[1:]):
-    print(f"{name}|{end - start}")
+gc.freeze()
+for (_, start, busy), (name, end, busy_end) in zip(marks, marks[1:]):
+    print(f"{name}|{end - start}|{busy_end - busy}")
 """
 
 
@@ -62,14 +67,22 @@ class Way:
     cold: bool = False
 
 
+def _options() -> list[str]:
+    """What ``cdk.json`` gives to Python: its options, then the app."""
+    _, options = str(json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["app"]).split(" python ")
+    return shlex.split(options)
+
+
 def ways() -> list[Way]:
     """The rows of the table."""
-    python = (sys.executable, str(ROOT / "app.py"))
-    cdk = (str(BIN / "node"), str(ROOT / "node_modules/aws-cdk/bin/cdk"), "synth", "-q", "--app", f"{sys.executable} app.py")
+    python = (sys.executable, *_options())
+    cdk = (str(BIN / "node"), str(ROOT / "node_modules/aws-cdk/bin/cdk"), "synth", "-q")
+    app = " ".join(("python", *_options()))
     return [
-        Way("python app.py, cold", python, validation=False, cold=True),
-        Way("python app.py, warm", python, validation=False),
-        Way("python app.py, warm", python, validation=True),
+        Way(f"{app}, cold", python, validation=False, cold=True),
+        Way(f"{app}, cold", python, validation=True, cold=True),
+        Way(f"{app}, warm", python, validation=False),
+        Way(f"{app}, warm", python, validation=True),
         Way("cdk synth, warm", cdk, validation=False),
         Way("cdk synth, warm", cdk, validation=True),
     ]
@@ -92,13 +105,17 @@ def once(way: Way) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def phases() -> list[tuple[str, float]]:
-    """Wall seconds of each part of one warm synthesis without validation."""
+def phases() -> list[tuple[str, float, float]]:
+    """Seconds of each part of one warm synthesis without validation: wall, and Python's processor. In the rest, Python waits for Node.
+
+    The parts lack the start and the end of the processes.
+    """
     with tempfile.TemporaryDirectory() as folder:
         program = _PHASES.replace("OUTDIR", repr(f"{folder}/out"))
         environment = {**_environment(), "CDK_VALIDATION": "false"}
-        found = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
-    return [(name, float(seconds)) for name, _, seconds in (line.rpartition("|") for line in found.stdout.splitlines())]
+        command = [sys.executable, *_options()[:-1], "-c", program]
+        found = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    return [(name, float(wall), float(busy)) for name, wall, busy in (line.split("|") for line in found.stdout.splitlines())]
 
 
 def _environment() -> dict[str, str]:
@@ -121,9 +138,10 @@ def main() -> None:
         wall, processor = (statistics.median(column) for column in zip(*runs, strict=True))
         print(f"| {way.name} | {'on' if way.validation else 'off'} | {wall:.1f} | {processor:.1f} |", flush=True)
     measured = [phases() for _ in range(rounds)]
-    print("\n| part of a warm run, validation off | wall, s |\n| --- | --- |")
-    for index, (name, _) in enumerate(measured[0]):
-        print(f"| {name} | {statistics.median(run[index][1] for run in measured):.2f} |")
+    print("\n| part of a warm run, validation off | wall, s | Python, s |\n| --- | --- | --- |")
+    for part in zip(*measured, strict=True):
+        wall, busy = statistics.median(wall for _, wall, _ in part), statistics.median(busy for _, _, busy in part)
+        print(f"| {part[0][0]} | {wall:.2f} | {busy:.2f} |")
 
 
 if __name__ == "__main__":
