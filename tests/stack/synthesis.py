@@ -63,7 +63,11 @@ efa = true
 class Template:
     """A synthesized template, with the questions tests ask of it."""
 
-    body: dict[str, Any]
+    text: str
+
+    @functools.cached_property
+    def body(self) -> dict[str, Any]:
+        return json.loads(self.text)
 
     @property
     def resources(self) -> dict[str, Resource]:
@@ -149,21 +153,26 @@ def experiment(*edits: tuple[str, str]) -> Experiment:
     return parse(text)
 
 
-def app_of(*edits: tuple[str, str], outdir: str) -> cdk.App:
-    app = new_app(outdir=outdir, context={"aws:cdk:disable-asset-staging": True}, validate=False)
-    add_stacks(app, experiment(*edits))
+def app_of(wanted: Experiment, *, outdir: str, validate: bool = False) -> cdk.App:
+    app = new_app(outdir=outdir, context={"aws:cdk:disable-asset-staging": True}, validate=validate)
+    add_stacks(app, wanted)
     return app
 
 
-@functools.cache
+_made: dict[str, dict[str, Template]] = {}
+
+
 def templates(*edits: tuple[str, str]) -> dict[str, Template]:
-    """Region to template."""
-    with tempfile.TemporaryDirectory() as folder:
-        app_of(*edits, outdir=folder).synth()
-        found = {path.name: json.loads(path.read_text()) for path in Path(folder).glob("*.template.json")}
+    """Region to template. Edits that come to the same experiment share them."""
     wanted = experiment(*edits)
-    assert len(found) == len(wanted.regions), "one flat stack per region"
-    return {region: Template(found[f"{wanted.stack_name(region)}.template.json"]) for region in wanted.regions}
+    key = wanted.configuration_hash()
+    if key not in _made:
+        with tempfile.TemporaryDirectory() as folder:
+            app_of(wanted, outdir=folder).synth()
+            found = {path.name: path.read_text() for path in Path(folder).glob("*.template.json")}
+        assert len(found) == len(wanted.regions), "one flat stack per region"
+        _made[key] = {region: Template(found[f"{wanted.stack_name(region)}.template.json"]) for region in wanted.regions}
+    return _made[key]
 
 
 def template(*edits: tuple[str, str]) -> Template:
