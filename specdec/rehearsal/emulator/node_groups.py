@@ -1,4 +1,4 @@
-"""A change of a node group's size, which the pinned emulator cannot make by API. Pure."""
+"""A change of a node group's size, which the pinned emulator cannot make by API."""
 
 from __future__ import annotations
 
