@@ -132,6 +132,13 @@ def _about_numbers(verdict: Verdict) -> Iterator[str]:
     unread = sorted({m.variant for m in verdict.measurements if m.acceptance is None and m.tpot is not None})
     if unread:
         yield f"Steps of {', '.join(unread)} cannot be told from the stream, so there is no acceptance and no window advice."
+    gained = {m.variant for m in verdict.measurements if m.acceptance is not None and m.acceptance.tokens_per_step > 1}
+    idle = [name for name in verdict.speculative if name not in gained and name not in unread]
+    if idle:
+        yield (
+            f"No step of {', '.join(idle)} emitted more than one token: its speculation is off, or no proposal was ever accepted. "
+            "Look at the server's log and its speculation settings."
+        )
     if any(len(advice.measured_windows) == 1 for advice in verdict.windows):
         yield "The window curve is drawn from one measured window; a second one separates fixed from growing step cost."
 

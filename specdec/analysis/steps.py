@@ -49,6 +49,12 @@ def steps(record: RequestRecord) -> Steps | None:
     return Steps(tuple(b - a for a, b in pairwise(ends)), times[starts[-1]] - times[0])
 
 
+def is_idle(records: Sequence[RequestRecord]) -> bool:
+    """Whether no step of these requests emitted more than one token, though steps can be read: nothing was proposed, or nothing kept."""
+    read = [found for record in records if (found := steps(record)) is not None]
+    return bool(read) and all(size == 1 for found in read for size in found.tokens)
+
+
 def step_source(baseline: Sequence[RequestRecord], variant: Sequence[RequestRecord]) -> StepSource | None:
     """How the steps of a variant can be read from its stream; None if they cannot.
 

@@ -9,6 +9,7 @@ from specdec.analysis.advice import WindowAdvice
 from specdec.analysis.advise import Measured, advise
 from specdec.analysis.conventions import Convention
 from specdec.analysis.observation import Observation, observe
+from specdec.analysis.steps import is_idle
 from specdec.analysis.verdict import StepSource
 from specdec.analysis.window import Model, fit
 from specdec.benchmark.records import RequestRecord, RunManifest
@@ -70,9 +71,14 @@ def _drafts(evidence: Evidence) -> Sequence[Measured]:
         if window is not None and evidence.sources[name] is not None and evidence.convention.usable(window) >= 1:
             groups.setdefault((variant.get("mode"), variant.get("draft")), []).append((window, name))
     return [
-        Measured(variants=tuple(name for _, name in sorted(group)), draft=draft, windows=tuple(window for window, _ in sorted(group)))
-        for (_, draft), group in groups.items()
+        Measured(variants=tuple(name for _, name in group), draft=draft, windows=tuple(window for window, _ in group))
+        for (_, draft), group in ((draft, _working(evidence, sorted(group))) for draft, group in groups.items())
     ]
+
+
+def _working(evidence: Evidence, group: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Without variants that never gained a token where another window of their draft did: their speculation was not at work."""
+    return [(window, name) for window, name in group if not is_idle(evidence.of(name))] or group
 
 
 def _observe(evidence: Evidence, variant: str, window: int, case: str) -> Observation | None:

@@ -160,6 +160,21 @@ def test_windows_of_one_draft_make_one_curve() -> None:
             assert point.tpot == pytest.approx(point.measured_tpot, rel=0.05)
 
 
+def test_a_server_that_does_not_speculate_is_named_and_no_evidence() -> None:
+    variants = {"baseline": {}, "w2": {"window": 2, "draft": "d"}, "w9": {"window": 9, "draft": "d"}}
+    working = plain("easy") + fast("easy", window=9, name="w9")
+    off = service("w2", prompts=6, seed=5, test_case="easy")
+    found = verdict(working + off, variants)
+    assert [advice.measured_windows for advice in found.windows] == [(9,), (9,)]
+    (said,) = [caveat for caveat in found.caveats if "speculation is off" in caveat]
+    assert "No step of w2 emitted" in said
+    alone = verdict(plain("easy") + off, {name: variants[name] for name in ("baseline", "w2")})
+    assert any("No step of w2 emitted" in caveat for caveat in alone.caveats)
+    assert not any(
+        "speculation is off" in caveat for caveat in verdict(working, {name: variants[name] for name in ("baseline", "w9")}).caveats
+    )
+
+
 def test_money_for_the_share_and_for_the_whole_node() -> None:
     found = verdict(plain("easy") + fast("easy"), configuration=CONFIGURATION)
     base = found.measurement("baseline", "easy")
