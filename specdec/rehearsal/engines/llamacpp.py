@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import importlib.util
 import socket
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from specdec.errors import EnvironmentFault
 from specdec.rehearsal.engines import Progress, Service, weights
-from specdec.rehearsal.engines.llamacpp_server import MATCHED_TOKENS
+from specdec.rehearsal.engines.llamacpp_server import MATCHED_TOKENS, matched_tokens
 from specdec.rehearsal.engines.processes import Launch, Servers
 
 if TYPE_CHECKING:
@@ -75,12 +76,9 @@ class LlamaCpp:
         services: list[Service] = []
         for variant, (_, url, pid) in zip(variants, self._servers.start(launches, logs, seconds=_START_SECONDS), strict=True):
             on_progress(f"{variant.name} answers at {url}")
-            draft = (
-                {"mode": "ngram", "draft": f"look-up of the last {MATCHED_TOKENS} tokens in the context", "window": variant.window}
-                if variant.speculative
-                else {}
-            )
-            services.append(Service(variant=variant.name, url=url, model=weights.MODEL, pid=pid, **draft))  # pyright: ignore[reportArgumentType]
+            plain = Service(variant=variant.name, url=url, model=weights.MODEL, pid=pid)
+            window = variant.window if variant.speculative else None
+            services.append(plain if window is None else dataclasses.replace(plain, mode="ngram", draft=_draft(window), window=window))
         return tuple(services)
 
     def watch(self) -> None:
@@ -94,13 +92,17 @@ class LlamaCpp:
             "package": f"xllamacpp {importlib.metadata.version('xllamacpp')}",
             "weights": f"{weights.MODEL} from {weights.PACKAGE} {importlib.metadata.version(weights.PACKAGE)}, as 16-bit floats",
             "weights_sha256": self._weights.sha256 if self._weights else None,
-            "speculation": f"ngram_simple: the tokens that followed an earlier occurrence of the last {MATCHED_TOKENS}",
+            "speculation": f"ngram_simple: the tokens that followed an earlier occurrence of the last {MATCHED_TOKENS}; window's length if less",
             "threads": _THREADS,
         }
 
     def stop(self) -> None:
         """See ``Engine``."""
         self._servers.stop()
+
+
+def _draft(window: int) -> str:
+    return f"look-up of the last {matched_tokens(window)} tokens in the context"
 
 
 def command(model: Path, *, port: int, window: int | None) -> tuple[str, ...]:

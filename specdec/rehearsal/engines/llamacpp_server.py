@@ -16,6 +16,11 @@ MATCHED_TOKENS = 3
 """Length of the run of tokens that is looked up: the last so many must have occurred before."""
 
 
+def matched_tokens(window: int) -> int:
+    """Length of the run that is looked up for a window: llama.cpp proposes nothing where the window is shorter than the run."""
+    return min(MATCHED_TOKENS, window)
+
+
 def _library() -> Any:
     # A compiled extension without type information.
     return importlib.import_module("xllamacpp")
@@ -50,7 +55,7 @@ def parameters(arguments: argparse.Namespace) -> Any:
     if arguments.window:
         kinds = xllamacpp.common_speculative_type
         given.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
-        given.speculative.ngram_simple.size_n = MATCHED_TOKENS
+        given.speculative.ngram_simple.size_n = matched_tokens(arguments.window)
         given.speculative.ngram_simple.size_m = arguments.window
     return given
 
