@@ -54,7 +54,7 @@ def command(
     keep: bool,
     end: bool,
 ) -> int:
-    """Run the whole experiment on this machine: no account, no accelerator. About seven minutes on two cores.
+    """Run the whole experiment on this machine: no account, no accelerator. About four minutes on two cores.
 
     The real CDK deploys the real stack into an embedded AWS account, two servers infer with and without speculation, the
     benchmark measures them, metrics and records are published and read back, the verdict is printed, and the stack is
