@@ -92,7 +92,7 @@ class LlamaCpp:
             "package": f"xllamacpp {importlib.metadata.version('xllamacpp')}",
             "weights": f"{weights.MODEL} from {weights.PACKAGE} {importlib.metadata.version(weights.PACKAGE)}, as 16-bit floats",
             "weights_sha256": self._weights.sha256 if self._weights else None,
-            "speculation": f"ngram_simple: the tokens that followed an earlier occurrence of the last {MATCHED_TOKENS}; window's length if less",
+            "speculation": f"ngram_simple: what followed the last {MATCHED_TOKENS} tokens before, fewer for a smaller window",
             "threads": _THREADS,
         }
 
