@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from specdec.benchmark.records import measured, read_records
 from specdec.errors import EnvironmentFault
 from specdec.experiment import load
+from specdec.rehearsal.emulator.embedded import cache_folder
 from specdec.rehearsal.engines import Progress, Service
+from specdec.rehearsal.engines.llamacpp import LlamaCpp
 from specdec.rehearsal.sweep import sweep, variants
 
 from .fakes import GoldenEngine
@@ -63,3 +67,18 @@ def test_every_window_is_asked_the_prompts_of_this_machine(tmp_path: Path) -> No
     assert asked.keys() == {"baseline", "window-2", "window-4"}
     assert len(set(asked.values())) == 1
     assert (tmp_path / manifest.run / "manifest.json").exists()
+
+
+@pytest.mark.slow
+def test_the_smallest_windows_really_propose(tmp_path: Path) -> None:
+    line = "The quick brown fox jumps over the lazy dog."
+    (tmp_path / "prompts.txt").write_text(f"Write this line twenty times: {line} {line} {line}\n", encoding="utf-8")
+    default = load(EXPERIMENT)
+    benchmark = default.benchmark.model_copy(update={"prompts": str(tmp_path / "prompts.txt"), "output_tokens": 48})
+    engine = LlamaCpp(cache=cache_folder(os.environ) / "weights")
+    manifest = sweep(default.model_copy(update={"benchmark": benchmark}), [1, 2], engine, tmp_path)
+    records = list(measured(read_records(tmp_path / manifest.run / "records.jsonl")))
+    proposed = {record.variant: record.server.draft_tokens for record in records if record.server is not None}
+    assert proposed.keys() == {"window-1", "window-2"}
+    assert min(proposed.values()) > 0
+    assert len({record.text for record in records}) == 1
