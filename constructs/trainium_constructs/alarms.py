@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
-from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from specdec.publish import series
@@ -31,7 +28,6 @@ class Alarms(Construct):
         system_nodes: nodes that are not accelerator nodes.
         unready_minutes: how long a service may be unready while accelerator nodes are up; has to cover a first compile.
         accelerator_hours: how long accelerator nodes may be up without a break, at most 24.
-        topic: who is told; None only shows the state.
 
     Raises:
         ValueError: a span longer than CloudWatch evaluates.
@@ -49,7 +45,6 @@ class Alarms(Construct):
         system_nodes: int,
         unready_minutes: int = 120,
         accelerator_hours: int = 12,
-        topic: sns.ITopic | None = None,
     ) -> None:
         super().__init__(scope, id)
         for field, span in (("unready_minutes", unready_minutes * 60), ("accelerator_hours", accelerator_hours * 3600)):
@@ -106,10 +101,6 @@ class Alarms(Construct):
             periods=accelerator_hours,
         )
         self.all = (*self.unready.values(), self.neuron_errors, self.device_errors, self.benchmark_failed, self.nodes_left_running)
-        if topic is not None:
-            for alarm in self.all:
-                # The stubs name the parameters of bind differently, nothing else.
-                alarm.add_alarm_action(cast("cloudwatch.IAlarmAction", actions.SnsAction(topic)))
 
     def _alarm(
         self,
