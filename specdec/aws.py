@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from specdec.errors import EnvironmentFault, NoAccessError, SpecdecError
 
@@ -116,7 +116,7 @@ def calls() -> Generator[None]:
     except aws.NoRegionError as error:
         raise NoAccessError(f"no AWS region: {error}", remedy="Name one with --region") from None
     except (aws.ConnectionError, aws.HTTPClientError) as error:
-        raise EnvironmentFault(f"AWS cannot be reached: {error}", remedy="Check network, proxy and AWS_ENDPOINT_URL") from None
+        raise _unreachable(error) from None
     except aws.ClientError as error:
         translated = translate(error)
         if translated is None:
@@ -136,12 +136,15 @@ def doing(what: str) -> Generator[None]:
         EnvironmentFault: the endpoint cannot be reached.
         SpecdecError: everything else.
     """
-    from boto3.exceptions import Boto3Error
+    from boto3.exceptions import Boto3Error, RetriesExceededError
 
     try:
         with calls():
             try:
                 yield
+            except RetriesExceededError as error:
+                # The stubs of boto3 leave this attribute out.
+                raise _unreachable(cast("Exception", getattr(error, "last_exception", error))) from None
             except Boto3Error as error:
                 # A transfer of boto3's hides what botocore raised behind an error of its own.
                 raise error.__cause__ or error.__context__ or error  # noqa: B904 (it is the cause itself)
@@ -151,6 +154,10 @@ def doing(what: str) -> Generator[None]:
             raise
         kind = next((kind for kind in (NoAccessError, EnvironmentFault) if isinstance(fault, kind)), SpecdecError)
         raise kind(f"cannot {what}: {fault}", remedy=fault.remedy) from None
+
+
+def _unreachable(error: Exception) -> EnvironmentFault:
+    return EnvironmentFault(f"AWS cannot be reached: {error}", remedy="Check network, proxy and AWS_ENDPOINT_URL")
 
 
 _SIGN_IN = "Sign in (aws sso login, aws configure) or set AWS_PROFILE"

@@ -6,9 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
-from boto3.exceptions import S3UploadFailedError
+from boto3.exceptions import Boto3Error, RetriesExceededError, S3UploadFailedError
 from botocore import exceptions as aws_exceptions
 from botocore.exceptions import ClientError
 
@@ -76,6 +77,11 @@ def test_where_nothing_is_an_answer_the_error_names_what_failed(raised: Exceptio
     with pytest.raises(SpecdecError, match=r"^cannot write s3://b/k: ") as caught, doing("write s3://b/k"):
         raise error
     assert type(caught.value) is expected
+
+
+def test_a_download_that_keeps_breaking_off_is_an_endpoint_that_cannot_be_reached() -> None:
+    with pytest.raises(EnvironmentFault, match=r"^cannot read s3://b/k: AWS cannot be reached: reset"), doing("read s3://b/k"):
+        raise RetriesExceededError(cast("Boto3Error", ConnectionResetError("reset")))
 
 
 def test_a_mistake_of_our_own_is_not_blamed_on_aws() -> None:
