@@ -132,8 +132,11 @@ def _about_numbers(verdict: Verdict) -> Iterator[str]:
     unread = sorted({m.variant for m in verdict.measurements if m.acceptance is None and m.tpot is not None})
     if unread:
         yield f"Steps of {', '.join(unread)} cannot be told from the stream, so there is no acceptance and no window advice."
-    gained = {m.variant for m in verdict.measurements if m.acceptance is not None and m.acceptance.tokens_per_step > 1}
-    idle = [name for name in verdict.speculative if name not in gained and name not in unread]
+    taken: dict[str, float] = {}
+    for m in verdict.measurements:
+        if m.acceptance is not None and m.variant in verdict.speculative:
+            taken[m.variant] = max(taken.get(m.variant, 0), m.acceptance.tokens_per_step)
+    idle = [name for name, most in taken.items() if most <= 1]
     if idle:
         yield (
             f"No step of {', '.join(idle)} emitted more than one token: its speculation is off, or no proposal was ever accepted. "

@@ -168,6 +168,8 @@ def test_a_server_that_does_not_speculate_is_named_and_no_evidence() -> None:
     assert [advice.measured_windows for advice in found.windows] == [(9,), (9,)]
     (said,) = [caveat for caveat in found.caveats if "speculation is off" in caveat]
     assert "No step of w2 emitted" in said
+    failed = [replace(record, outcome="http-error", chunk_times=(), chunk_tokens=None) for record in off]
+    assert not any("speculation is off" in caveat for caveat in verdict(working + failed, variants).caveats)
     alone = verdict(plain("easy") + off, {name: variants[name] for name in ("baseline", "w2")})
     assert any("No step of w2 emitted" in caveat for caveat in alone.caveats)
     assert not any(
