@@ -70,7 +70,7 @@ _CHANGEABLE = (
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder for the run's own folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print manifest and summary as one JSON object.")
 def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) -> int:
-    r"""Measure OpenAI-compatible endpoints against each other, exactly.
+    """Measure OpenAI-compatible endpoints against each other, exactly.
 
     Variants take turns on the same prompts. Every request is kept with its raw times in runs/<run id>/records.jsonl;
     `specdec report runs/<run id>` compares the variants.
@@ -78,7 +78,7 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
     \b
     specdec bench --target http://127.0.0.1:8001 --target http://127.0.0.1:8002
     specdec bench --target plain=http://a:8000 --target window-7=http://b:8000 --prompts my.jsonl --json
-    """
+    """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.benchmark.run import RunEvent, run
     from specdec.benchmark.summary import as_table, summarize
 

@@ -51,7 +51,7 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
 @click.option("--json", "as_json", is_flag=True, help="Print the truth as JSON, with every request.")
 @click.argument("client", nargs=-1, metavar="[-- COMMAND...]")
 def command(client: tuple[str, ...], port: int, faults: bool, as_json: bool, **given: Any) -> int:
-    r"""Serve an OpenAI-compatible endpoint whose every time and token count is known.
+    """Serve an OpenAI-compatible endpoint whose every time and token count is known.
 
     Given a COMMAND, runs it with {url} replaced by the base URL, then prints what the server really did, to compare with what
     the load generator says. Without one, serves until Ctrl-C; GET /truth gives the same at any time, DELETE /truth resets it.
@@ -59,7 +59,7 @@ def command(client: tuple[str, ...], port: int, faults: bool, as_json: bool, **g
     \b
     specdec golden --step-ms 36 --tokens-per-step 4-8
     specdec golden --acceptance 0.8 --window 7 -- specdec bench --target {url} --repeats 1
-    """
+    """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     if faults:
         for name, meaning in FAULTS.items():
             click.echo(f"{name:12} {meaning}")

@@ -20,7 +20,7 @@ from specdec.errors import EXIT_FAILED, EXIT_OK, BadInputError, Mistake
 @click.option("--region", help="Region of the stack or bucket.  [default: the one that the stack's name ends with]")
 @json_option
 def command(names: tuple[str, ...], runs: Path, stack: str | None, region: str | None, as_json: bool) -> int:
-    r"""The verdict on a run: speculative against baseline, with plots and cost.
+    """The verdict on a run: speculative against baseline, with plots and cost.
 
     Prints it, and writes report.html, report.md and report.json beside the run's records. A RUN is a folder, a run id, or
     s3://bucket/runs/<run id>; without one it is the latest. Two RUNs are compared: what changed from the first to the second.
@@ -31,7 +31,7 @@ def command(names: tuple[str, ...], runs: Path, stack: str | None, region: str |
     specdec report runs/20261129T180000Z-5a17ed runs/20261206T180000Z-0b8c11
 
     Exit codes: 0 done; 1 the run did not complete, so its report has no verdict; 2 no such run, or not a whole one.
-    """
+    """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.report.fetch import find
 
     if len(names) > 2:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of the runs on this machine."
 )
-@click.option("--sweep", metavar="K,K,...", help="Measure these windows on this machine's engine first, e.g. 2,4,8.")
+@click.option("--sweep", metavar="K,K,...", help="Measure these windows on this machine's engine first, e.g. 3,5,9.")
 @click.option("--test-case", "cases", multiple=True, help="With --sweep: only this test case. May be given several times.")
 @click.option("--compile-hours", type=click.FloatRange(min=0), help="Hours to compile and load one window, for the plan.  [default: 0.75]")
 @experiment_option
@@ -38,7 +38,7 @@ def command(
     experiment_path: Path,
     as_json: bool,
 ) -> int:
-    r"""Which draft and which window to use, from one measured window.
+    """Which draft and which window to use, from one measured window.
 
     Takes a stored run (folder, run id or s3://bucket/runs/<run id>; the latest by default), predicts the time per token at every
     window, and recommends one per test case and one for the mix, or to leave speculation off. For a run on the accelerator it
@@ -47,17 +47,17 @@ def command(
     \b
     specdec tune
     specdec tune s3://my-bucket/runs/20261129T180000Z-5a17ed
-    specdec tune --sweep 2,4,8,12 --test-case repetition --test-case story
+    specdec tune --sweep 3,5,9,12 --test-case repetition --test-case story
 
     Exit codes: 0 done; 1 the run did not complete or cannot tell; 2 wrong input; 4 this machine cannot sweep now; 130 interrupted, what
     was measured until then is kept.
-    """
+    """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.analysis.verdict import judge
     from specdec.report.fetch import find
     from specdec.report.source import read_run
 
     if sweep is None and cases:
-        raise BadInputError("command line", [Mistake("--test-case", ", ".join(cases), "needs --sweep", "Add --sweep 2,4,8")])
+        raise BadInputError("command line", [Mistake("--test-case", ", ".join(cases), "needs --sweep", "Add --sweep 3,5,9")])
     if sweep is not None and name is not None:
         raise BadInputError("command line", [Mistake("RUN", name, "cannot go with --sweep, which makes its own run", "Leave one out")])
     folder = find(name, runs=runs) if sweep is None else _swept(experiment_path, _windows(sweep), cases, runs)
@@ -90,7 +90,7 @@ def _windows(text: str) -> tuple[int, ...]:
     except ValueError:
         windows = ()
     if not windows or windows[0] < 1 or windows[-1] > 32:
-        raise BadInputError("command line", [Mistake("--sweep", text, "is not a list of windows from 1 to 32", "Write --sweep 2,4,8")])
+        raise BadInputError("command line", [Mistake("--sweep", text, "is not a list of windows from 1 to 32", "Write --sweep 3,5,9")])
     return windows
 
 

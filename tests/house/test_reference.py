@@ -25,3 +25,8 @@ def test_a_stale_commands_page_is_found(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(write_commands, "PAGE", page)
     monkeypatch.setattr(sys, "argv", ["write_commands.py", "--check"])
     assert write_commands.main() == 1
+
+
+def test_examples_keep_their_lines() -> None:
+    # A raw docstring would hand click its marker as two characters, which it prints and does not obey.
+    assert "\\b" not in write_commands.page()
