@@ -24,7 +24,7 @@ on_destroy = "empty"
 """
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def npm_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the npm packages, which a fresh clone that was never rehearsed does not have yet."""
     if not packages.present(CHECKOUT):
@@ -43,7 +43,7 @@ def _experiment_text(*edits: tuple[str, str]) -> str:
 
 
 @pytest.fixture(scope="session")
-def drill(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def drill(npm_packages: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the drill saw: the real app cloned, deployed, used, changed, destroyed; deployed again to fail, destroyed."""
     folder = tmp_path_factory.mktemp("drill")
     named = (NAME, 'name = "drill"')

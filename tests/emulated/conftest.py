@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from specdec.rehearsal.emulator import EmbeddedAws
 
 
 @pytest.fixture(scope="session")
-def account(tmp_path_factory: pytest.TempPathFactory) -> Generator[EmbeddedAws, None, None]:
+def account(npm_packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[EmbeddedAws, None, None]:
     """A running embedded account."""
     with EmbeddedAws(tmp_path_factory.mktemp("account")) as aws:
         yield aws

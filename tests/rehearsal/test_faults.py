@@ -288,7 +288,7 @@ def test_damaged_cached_weights_are_made_again(tmp_path: Path, monkeypatch: pyte
     def write(_: Any, path: Path, __: object) -> None:
         made.append(path)
         with path.open("wb") as file:
-            file.truncate(600 << 20)
+            file.truncate(300 << 20)
 
     monkeypatch.setattr(weights, "_write", write)
     first = weights.half_precision(tmp_path)

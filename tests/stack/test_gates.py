@@ -89,11 +89,11 @@ time.time = lambda: _real() + 400 * 24 * 3600
 
 
 def synthesize(outdir: Path, environment: dict[str, str], *, wrapper: tuple[str, ...] = ()) -> str:
-    """Runs the app with this environment and nothing of ours, and returns the template."""
+    """Runs the app as ``cdk.json`` does, with this environment and nothing of ours, and returns the template."""
     outdir.mkdir()
     cache = os.environ.get("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(Path.home() / ".cache/aws/jsii/package-cache"))
     found = subprocess.run(
-        [*wrapper, sys.executable, ROOT / "app.py"],
+        [*wrapper, sys.executable, "-O", ROOT / "app.py"],
         cwd=outdir,
         env={
             "PATH": f"{BIN}:/usr/bin:/bin",
