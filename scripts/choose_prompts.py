@@ -3,12 +3,7 @@
     uv run python scripts/choose_prompts.py scripts/rehearsal_candidates.jsonl specdec/benchmark/prompt_sets/rehearsal.jsonl
 
 Only a server without speculation is asked, and only its text is looked at: no speed, no acceptance. Of the candidates that pass,
-the first of each test case in the file's order are kept. The rules:
-
-* repetition: the prompt's last line occurs at least three times more
-* json: at least two more whole objects with the keys of the prompt's
-* code: at least three lines begin as code does
-* story, explanation: no eight words in a row occur twice, since a model that is caught in a loop writes no prose
+the first of each test case in the file's order are kept. The rules are below.
 """
 
 from __future__ import annotations
@@ -63,7 +58,7 @@ def is_code(_: str, answer: str) -> bool:
 
 
 def is_prose(_: str, answer: str) -> bool:
-    """Whether no eight words in a row occur twice in the answer."""
+    """Whether no eight words in a row occur twice in the answer: a model that is caught in a loop writes no prose."""
     words = answer.lower().split()
     phrases = Counter(tuple(words[start : start + _PHRASE_WORDS]) for start in range(len(words) - _PHRASE_WORDS + 1))
     return bool(phrases) and max(phrases.values()) == 1
@@ -104,6 +99,8 @@ def main() -> None:
             Path(scratch),
             on_event=lambda event: say(f"  {event.done}/{event.total} {event.message}"),
         )
+        if manifest.status != "complete":
+            raise SystemExit(f"the server was not asked all candidates: {manifest.problem}")
         answers = {record.prompt: record.text for record in measured(read_records(Path(scratch) / manifest.run / "records.jsonl"))}
     chosen = {prompt.id for prompt in choose(load(str(arguments.candidates.resolve())), answers)}
     lines = arguments.candidates.read_text(encoding="utf-8").splitlines(keepends=True)

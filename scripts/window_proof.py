@@ -1,6 +1,6 @@
 """Predicted against measured: what one window of a sweep says about the others.
 
-    uv run specdec tune --sweep 3,5,7,9,12,15
+    uv run specdec tune --sweep 3,5,7,9,12,15 --test-case repetition --test-case json --test-case code --test-case story
     uv run python scripts/window_proof.py runs/<run id> --from 7 [--plot docs/window-proof.svg]
 
 Prints a table in Markdown and the median error over all windows that the prediction had not seen.
