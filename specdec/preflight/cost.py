@@ -159,11 +159,13 @@ def cost(scope: Scope) -> Iterator[Finding]:
     own = scope.experiment.cost.node_usd_per_hour is not None or capacity.purchase == "capacity-block"
     kinds = [capacity.system_instance_type] if own else [capacity.instance_type, capacity.system_instance_type]
     told: dict[str, float] = {}
+    unanswered = list(kinds)
     refused = None
     try:
         for kind in kinds:
             price = asked(scope.clients, instance_type=kind, region=scope.region)
             told |= {} if price is None else {kind: price}
+            unanswered.remove(kind)
     except Exception as error:
         # Not being told a price is no reason to leave out all the others.
         refused = error if isinstance(error, SpecdecError) else unexpected(error)
@@ -187,4 +189,4 @@ def cost(scope: Scope) -> Iterator[Finding]:
         yield Finding("cost", "ok", f"{known:.2f} USD an hour in all, {known * scope.hours:.2f} USD for {scope.hours:g} hours")
     if refused is not None:
         denied = refused.action if isinstance(refused, DeniedError) else None
-        yield Finding("cost", "unknown", f"today's price of {' and '.join(kinds)} not looked at: {refused}", refused.remedy, denied)
+        yield Finding("cost", "unknown", f"today's price of {' and '.join(unanswered)} not looked at: {refused}", refused.remedy, denied)

@@ -254,7 +254,17 @@ def test_a_price_that_may_not_be_asked_leaves_the_rest_of_the_costs(aws: Stubbed
     found = list(cost(scope_of(aws)))
     assert found[-1].level == "unknown"
     assert found[-1].denied == "GetProducts"
+    assert found[-1].what.startswith("today's price of trn2.48xlarge and m7i.2xlarge not looked at: ")
     assert any("in all" in finding.what for finding in found)
+
+
+def test_a_price_that_was_told_is_not_among_those_not_looked_at(aws: StubbedAws) -> None:
+    price = {"terms": {"OnDemand": {"x": {"priceDimensions": {"y": {"pricePerUnit": {"USD": "40"}}}}}}}
+    aws.answers("pricing", "get_products", {"PriceList": [json.dumps(price)]})
+    aws.fails("pricing", "get_products", "ThrottlingException")
+    found = list(cost(scope_of(aws)))
+    assert found[0].what.startswith("trn2.48xlarge nodes (1): 40.000 USD an hour; AWS pricing API")
+    assert found[-1].what.startswith("today's price of m7i.2xlarge not looked at: ")
 
 
 def test_a_question_without_an_answer_is_unknown_and_exits_with_4(aws: StubbedAws, monkeypatch: pytest.MonkeyPatch) -> None:
