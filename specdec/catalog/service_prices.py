@@ -1,7 +1,8 @@
 """List prices of the services around the accelerator nodes, US dollars, us-east-2.
 
 They are small beside a trn2 node, differ little between regions, and are there so that nothing is left out of an estimate.
-``specdec check`` asks the pricing API for the price of both kinds of nodes instead.
+``specdec check`` asks the pricing API for the price of the system node instead, and of the accelerator nodes unless the experiment
+names its own or buys a Capacity Block.
 """
 
 from __future__ import annotations
