@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 
 from specdec.errors import EnvironmentFault
@@ -16,6 +17,8 @@ _REMEDY = "Free some space or allow writing there, then run the command again"
 
 def write(path: Path, text: str, *, remedy: str = _REMEDY) -> None:
     """Puts a text in place of a file at once: whoever looks finds the old file or the new one, even after a crash.
+
+    A file that is replaced keeps its permissions: what its owner closed to others stays closed.
 
     Args:
         path: the file; its folder must exist.
@@ -30,6 +33,9 @@ def write(path: Path, text: str, *, remedy: str = _REMEDY) -> None:
     try:
         try:
             with scratch.open("w", encoding="utf-8", newline="\n") as file:
+                # Before there is anything to read.
+                with contextlib.suppress(FileNotFoundError):
+                    os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
