@@ -300,6 +300,19 @@ def test_damaged_cached_weights_are_made_again(tmp_path: Path, monkeypatch: pyte
     assert len(made) == 2
 
 
+def test_weights_of_another_version_do_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(_: Any, path: Path, __: object) -> None:
+        with path.open("wb") as file:
+            file.truncate(600 << 20)
+
+    monkeypatch.setattr(weights, "_write", write)
+    for name in ("f32-0.1.gguf", "f32-0.1.json", "f16-0.1.part"):
+        (tmp_path / f"{weights.MODEL}-{name}").touch()
+    (tmp_path / "another-model.gguf").touch()
+    made = weights.half_precision(tmp_path).path
+    assert set(tmp_path.iterdir()) == {made, made.with_suffix(".json"), tmp_path / "another-model.gguf"}
+
+
 def test_an_engine_that_is_not_installed_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
 

@@ -81,7 +81,8 @@ def half_precision(cache: Path, on_progress: Callable[[str], None] = lambda _: N
         on_progress("the cached weights are damaged; making them again")
     with _explained(cache):
         cache.mkdir(parents=True, exist_ok=True)
-        for stale in cache.glob(f"{MODEL}-{_PRECISION}-*.part"):
+        # Those of other versions and precisions too, hundreds of megabytes that nothing reads any more.
+        for stale in cache.glob(f"{MODEL}-*"):
             stale.unlink()
         reader = _reader(source)
         needed = sum(int(tensor.n_elements) * _type(tensor)().itemsize for tensor in reader.tensors)
