@@ -135,6 +135,8 @@ ASKING = [
     ["clone", "ap-south-2"],
     ["leftovers"],
     ["report", "--stack", "qwen3-specdec-us-east-2"],
+    ["report", "s3://bucket/runs/20261129T180000Z-5a17ed"],
+    ["tune", "s3://bucket/runs/20261129T180000Z-5a17ed"],
 ]
 """Every command that asks AWS."""
 
