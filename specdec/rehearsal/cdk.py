@@ -40,19 +40,23 @@ class StackInfo:
     Attributes:
         name: stack name.
         region: where it goes.
-        resources: how many resources its template has.
+        resources: how many resources its template has; 0 where that is not known.
     """
 
     name: str
     region: str
     resources: int
 
+    def __str__(self) -> str:
+        # The bootstrap stack, alone, has one name in every region.
+        return self.name if self.name.endswith(self.region) else f"{self.name} in {self.region}"
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One resource that CloudFormation could not make, change or delete."""
 
-    stack: str
+    stack: StackInfo
     resource: str
     kind: str
     reason: str
@@ -127,7 +131,7 @@ class Cdk:
         on_progress(f"bootstrapping {', '.join(regions)}", None, None)
         arguments = ["bootstrap", *(f"aws://{ACCOUNT}/{region}" for region in regions), "--app", ""]
         stacks = tuple(StackInfo("CDKToolkit", region, 0) for region in regions)
-        self._run("bootstrap", arguments, _BOOTSTRAP_SECONDS * len(regions), stacks=stacks)
+        self._run("bootstrap", arguments, _BOOTSTRAP_SECONDS * len(regions), on_progress, stacks)
         on_progress("bootstrapped", len(regions), len(regions))
 
     def deploy(self, on_progress: Progress = _quiet) -> dict[str, dict[str, str]]:
@@ -291,23 +295,21 @@ class _Watch:
                 resource, status = str(event["LogicalResourceId"]), str(event["ResourceStatus"])
                 if status.endswith("_FAILED"):
                     self._failed[event["EventId"]] = Failure(
-                        stack.name, resource, str(event["ResourceType"]), _in_one_line(str(event.get("ResourceStatusReason", "")))
+                        stack, resource, str(event["ResourceType"]), _in_one_line(str(event.get("ResourceStatusReason", "")))
                     )
                 if resource != stack.name:
                     self._latest[stack, resource] = event
-                    doing = f"{stack.name}: {resource}"
+                    doing = f"{stack}: {resource}"
         total = sum(stack.resources for stack in self._stacks)
         done = sum(str(event["ResourceStatus"]).endswith(("_COMPLETE", "_SKIPPED")) for event in self._latest.values())
-        if total and (doing or done):
-            on_progress(doing or "waiting for CloudFormation", min(done, total), total)
+        if doing or done:
+            known = (min(done, total), total) if total else (None, None)
+            on_progress(doing or "waiting for CloudFormation", *known)
 
     def failures(self) -> list[Failure]:
-        """What failed, without what was only cancelled because something else failed, and without the stacks themselves."""
-        return [
-            failure
-            for failure in self._failed.values()
-            if failure.kind != "AWS::CloudFormation::Stack" and "cancelled" not in failure.reason.lower()
-        ]
+        """What failed, without what was only cancelled because something else failed; the stacks themselves if nothing in them did."""
+        found = [failure for failure in self._failed.values() if "cancelled" not in failure.reason.lower()]
+        return [failure for failure in found if failure.kind != "AWS::CloudFormation::Stack"] or found
 
 
 _LIBC = ctypes.CDLL(None)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -111,6 +112,18 @@ def test_an_interrupt_ends_the_command_too(account: EmbeddedAws, tmp_path: Path)
     with pytest.raises(KeyboardInterrupt):
         Cdk(account, EXPERIMENT, tmp_path / "out", app=(sys.executable, str(script))).synth()
     assert gone(int(pid_file.read_text()))
+
+
+def test_a_region_that_cannot_be_bootstrapped_is_named_among_several(account: EmbeddedAws, tmp_path: Path) -> None:
+    fine, taken = "eu-west-1", "eu-west-3"
+    bucket, place = f"cdk-hnb659fds-assets-{ACCOUNT}-{taken}", {"LocationConstraint": taken}
+    account.session(taken).client("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration=cast("Any", place))
+    told: list[str] = []
+    with pytest.raises(CdkError) as error:
+        Cdk(account, EXPERIMENT, tmp_path / "out").bootstrap((fine, taken), lambda detail, done, total: told.append(detail))
+    assert f"CDKToolkit in {taken}: CDKToolkit (AWS::CloudFormation::Stack): " in str(error.value)
+    assert fine not in str(error.value)
+    assert any(f"CDKToolkit in {fine}: " in detail for detail in told)
 
 
 def test_without_the_cdk_the_remedy_is_named(account: EmbeddedAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
