@@ -263,7 +263,7 @@ def _described(service: str, kind: str, name: str, region: str, kept: str | None
 
 def _handle(clients: Clients, kind: str, found: str) -> str | None:
     """What to call a tagged thing by to remove it, or None where it is gone: tags outlive their resource by an hour or so, and of the
-    two dear kinds EC2 says whether they still exist.
+    two dear kinds, and of placement groups, EC2 says whether they still exist.
     """
     if kind == "instance":
         filters = [{"Name": "instance-id", "Values": [found]}]
@@ -278,7 +278,10 @@ def _handle(clients: Clients, kind: str, found: str) -> str | None:
     if kind == "placement-group":
         # It is tagged by its id and deleted by its name.
         groups: list[dict[str, Any]] = clients("ec2").describe_placement_groups()["PlacementGroups"]
-        return next((str(group["GroupName"]) for group in groups if group["GroupId"] == found), None)
+        return next(
+            (str(group["GroupName"]) for group in groups if group["GroupId"] == found and group["State"] not in ("deleting", "deleted")),
+            None,
+        )
     return found
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from specdec.preflight.leftovers import KINDS
+from specdec.preflight.leftovers import KINDS, find
+from tests.operate.conftest import REGION, StubbedAws, experiment_with
 from tests.operate.orphans import Orphans
 from tests.stack.synthesis import EVERYTHING, template
 
@@ -55,6 +56,30 @@ def test_whatever_the_stack_makes_is_found_if_it_is_left() -> None:
     kinds = {kind for kind in kinds if not kind.startswith("Custom::")}
     assert kinds == FOUND_AS.keys() | PART_OF_ANOTHER | NOT_FOUND
     assert set(FOUND_AS.values()) <= KINDS
+
+
+@pytest.mark.parametrize(("state", "listed"), [("available", True), ("deleting", False), ("deleted", False)])
+def test_a_placement_group_that_is_going_is_not_left(state: str, listed: bool, aws: StubbedAws) -> None:
+    aws.fails("cloudformation", "describe_stacks", "ValidationError", "Stack with id a does not exist")
+    aws.answers("eks", "list_clusters", {"clusters": []})
+    for _ in range(4):
+        aws.answers("logs", "describe_log_groups", {"logGroups": []})
+    aws.answers("cloudwatch", "list_dashboards", {"DashboardEntries": []})
+    aws.answers("cloudwatch", "describe_alarms", {"MetricAlarms": []})
+    aws.answers("s3", "list_buckets", {"Buckets": []})
+    for _ in range(2):
+        aws.answers("ec2", "describe_network_interfaces", {"NetworkInterfaces": []})
+    aws.answers("ec2", "describe_volumes", {"Volumes": []})
+    aws.answers("scheduler", "list_schedules", {"Schedules": []})
+    aws.answers("iam", "list_roles", {"Roles": [], "IsTruncated": False})
+    for tags in ([{"ResourceType": "placement-group", "ResourceId": "pg-1"}], [], []):
+        aws.answers("resourcegroupstaggingapi", "get_resources", {"ResourceTagMappingList": []})
+        aws.answers("ec2", "describe_tags", {"Tags": tags})
+        if tags:
+            group = {"GroupId": "pg-1", "GroupName": "efa", "State": state}
+            aws.answers("ec2", "describe_placement_groups", {"PlacementGroups": [group]})
+    found = find(experiment_with(), REGION, aws.clients)
+    assert [leftover.name for leftover in found] == (["efa"] if listed else [])
 
 
 def test_every_kind_that_is_known_is_planted_for_the_drill() -> None:
