@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specdec.aws import DeniedError, ThrottledError, translate
+from specdec.aws import DeniedError, ThrottledError, calls, unexpected
 from specdec.benchmark.records import RequestRecord, RunManifest, read_records
 from specdec.errors import EnvironmentFault, NoAccessError, SpecdecError
 from specdec.publish import datums
@@ -195,34 +195,43 @@ def _send_batch(batch: list[Datum], cloudwatch: CloudWatchClient, run: str, jour
 
 def _call(batch: list[Datum], cloudwatch: CloudWatchClient) -> tuple[str, SpecdecError | None]:
     """``sent``, ``busy`` (not processed, try again), ``refused`` (never will be) or ``lost`` (no telling)."""
+    try:
+        with calls():
+            return _put(batch, cloudwatch), None
+    except ThrottledError:
+        return "busy", None
+    except DeniedError as error:
+        remedy = "Allow cloudwatch:PutMetricData for the namespaces of the experiment"
+        return "refused", NoAccessError(f"CloudWatch: {error}", remedy=remedy)
+    except SpecdecError as error:
+        return "refused", error
+    except Exception as error:
+        if _of_the_server(error):
+            return "lost", None
+        fault = unexpected(error)
+        if fault is None:
+            raise
+        return "refused", fault
+
+
+def _put(batch: list[Datum], cloudwatch: CloudWatchClient) -> str:
     from botocore import exceptions as boto
+    from botocore.parsers import ResponseParserError
 
     try:
         cloudwatch.put_metric_data(Namespace=batch[0].series.namespace, MetricData=[datum.request() for datum in batch])
-    except (boto.NoCredentialsError, boto.PartialCredentialsError, boto.TokenRetrievalError) as error:
-        return "refused", NoAccessError(f"CloudWatch: {error}", remedy="Sign in to AWS, then publish again")
     except (boto.EndpointConnectionError, boto.ConnectTimeoutError):
-        return "busy", None
-    except boto.ClientError as error:
-        return _judge(error)
-    except boto.HTTPClientError:
-        # The request may have arrived before the connection broke.
-        return "lost", None
-    return "sent", None
+        return "busy"
+    except (boto.HTTPClientError, ResponseParserError):
+        # The request may have arrived before the connection broke, or before something on the way answered in its place.
+        return "lost"
+    return "sent"
 
 
-def _judge(error: Any) -> tuple[str, SpecdecError | None]:
-    refusal = translate(error)
-    if isinstance(refusal, ThrottledError):
-        return "busy", None
-    if isinstance(refusal, DeniedError):
-        remedy = "Allow cloudwatch:PutMetricData for the namespaces of the experiment"
-        return "refused", NoAccessError(f"CloudWatch: {refusal}", remedy=remedy)
-    if refusal is not None:
-        return "refused", refusal
-    if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
-        return "lost", None
-    return "refused", SpecdecError(f"CloudWatch refused the metrics: {error}")
+def _of_the_server(error: Exception) -> bool:
+    from botocore.exceptions import ClientError
+
+    return isinstance(error, ClientError) and error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500
 
 
 def _settle(batch: list[Datum], cloudwatch: CloudWatchClient, run: str, journal: Journal, clock: Clock) -> list[Datum]:
@@ -258,27 +267,35 @@ def _arrived(batch: list[Datum], cloudwatch: CloudWatchClient) -> list[bool]:
 def _statistics(
     cloudwatch: CloudWatchClient, one: Series, dimensions: tuple[str, ...], start: datetime, end: datetime, period: int
 ) -> list[DatapointTypeDef]:
-    from botocore import exceptions as boto
+    from botocore.exceptions import HTTPClientError
 
     try:
-        answer = cloudwatch.get_metric_statistics(
-            Namespace=one.namespace,
-            MetricName=one.name,
-            Dimensions=[{"Name": name, "Value": value} for name, value in zip(one.dimensions, dimensions, strict=True)],
-            StartTime=start,
-            EndTime=end,
-            Period=period,
-            Statistics=["SampleCount", "Sum", "Minimum", "Maximum"],
-        )
-    except boto.NoCredentialsError as error:
-        raise NoAccessError(f"CloudWatch: {error}", remedy="Sign in to AWS, then read again") from None
-    except boto.ClientError as error:
-        if _judge(error)[0] == "refused":
-            raise UnsureError(f"CloudWatch cannot be read: {error}", remedy="Allow cloudwatch:GetMetricStatistics") from None
+        with calls():
+            try:
+                return cloudwatch.get_metric_statistics(
+                    Namespace=one.namespace,
+                    MetricName=one.name,
+                    Dimensions=[{"Name": name, "Value": value} for name, value in zip(one.dimensions, dimensions, strict=True)],
+                    StartTime=start,
+                    EndTime=end,
+                    Period=period,
+                    Statistics=["SampleCount", "Sum", "Minimum", "Maximum"],
+                )["Datapoints"]
+            except HTTPClientError:
+                return []
+    except ThrottledError:
         return []
-    except boto.HTTPClientError:
-        return []
-    return answer["Datapoints"]
+    except DeniedError as error:
+        raise UnsureError(f"CloudWatch cannot be read: {error}", remedy="Allow cloudwatch:GetMetricStatistics") from None
+    except SpecdecError:
+        raise
+    except Exception as error:
+        if _of_the_server(error):
+            return []
+        fault = unexpected(error)
+        if fault is None:
+            raise
+        raise UnsureError(f"CloudWatch cannot be read: {fault}", remedy=fault.remedy) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +350,7 @@ def read_back(
     Raises:
         SpecdecError: not a finished run, or CloudWatch cannot be read.
         NoAccessError: no credentials.
+        EnvironmentFault: CloudWatch cannot be reached.
     """
     places: dict[tuple[Series, tuple[str, ...]], list[Datum]] = defaultdict(list)
     manifest, records = load_run(folder)

@@ -10,7 +10,15 @@ from typing import Any, cast
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError, ConnectTimeoutError, NoCredentialsError, ReadTimeoutError
+from botocore.exceptions import (
+    ClientError,
+    ConnectTimeoutError,
+    CredentialRetrievalError,
+    NoCredentialsError,
+    ReadTimeoutError,
+    SSLError,
+    TokenRetrievalError,
+)
 from mypy_boto3_cloudwatch import CloudWatchClient
 
 from specdec.errors import EnvironmentFault, NoAccessError, SpecdecError
@@ -29,14 +37,19 @@ def client_error(code: str, status: int) -> ClientError:
 
 
 LOST = ReadTimeoutError(endpoint_url="http://x")
+WITHOUT_CREDENTIALS = (
+    NoCredentialsError(),
+    CredentialRetrievalError(provider="sso", error_msg="m"),
+    TokenRetrievalError(provider="sso", error_msg="m"),
+)
 
 
 class FakeCloudWatch:
     """Takes datums like the service. ``script`` has, per call, None or (whether to keep the data, the error to raise)."""
 
-    def __init__(self, *script: tuple[bool, Exception] | None, readable: bool = True) -> None:
+    def __init__(self, *script: tuple[bool, Exception] | None, unreadable: Exception | None = None) -> None:
         self.script = list(script)
-        self.readable = readable
+        self.unreadable = unreadable
         self.calls = 0
         self.kept: list[tuple[str, dict[str, Any]]] = []
 
@@ -49,8 +62,8 @@ class FakeCloudWatch:
             raise step[1]
 
     def get_metric_statistics(self, **query: Any) -> dict[str, Any]:
-        if not self.readable:
-            raise client_error("AccessDenied", 403)
+        if self.unreadable is not None:
+            raise self.unreadable
         points: dict[datetime, list[tuple[float, float]]] = {}
         for namespace, one in self.kept:
             same = (namespace, one["MetricName"], one["Dimensions"]) == (query["Namespace"], query["MetricName"], query["Dimensions"])
@@ -148,22 +161,45 @@ def test_a_process_killed_in_mid_call_is_taken_up_without_doubling(folder: Path,
 
 
 def test_a_role_that_may_not_read_leaves_a_doubtful_batch_and_says_so(folder: Path) -> None:
-    fake = FakeCloudWatch((False, LOST), readable=False)
+    fake = FakeCloudWatch((False, LOST), unreadable=client_error("AccessDenied", 403))
     with pytest.raises(UnsureError, match="may or may not"):
         publish(folder, fake)
     assert {namespace for namespace, _ in fake.kept} == {"SpecDec/Run"}, "the other batch was sent"
-    fake.readable = True
+    fake.unreadable = None
     publish(folder, fake)
     assert len(keys(fake)) == len(set(keys(fake)))
     assert {namespace for namespace, _ in fake.kept} == {"SpecDec/Exact", "SpecDec/Run"}
 
 
-@pytest.mark.parametrize("error", [client_error("AccessDenied", 403), client_error("ExpiredToken", 400), NoCredentialsError()])
+@pytest.mark.parametrize("error", [client_error("AccessDenied", 403), client_error("ExpiredToken", 400), *WITHOUT_CREDENTIALS])
 def test_a_refusal_is_not_repeated(folder: Path, error: Exception) -> None:
     fake = FakeCloudWatch((False, error))
     with pytest.raises(NoAccessError):
         publish(folder, fake)
     assert fake.calls == 1
+
+
+@pytest.mark.parametrize("error", [client_error("ExpiredToken", 400), *WITHOUT_CREDENTIALS])
+def test_credentials_that_end_before_the_look_up_are_what_is_to_be_renewed(folder: Path, error: Exception) -> None:
+    fake = FakeCloudWatch((True, LOST), unreadable=error)
+    with pytest.raises(NoAccessError) as caught:
+        publish(folder, fake)
+    assert "GetMetricStatistics" not in f"{caught.value} {caught.value.remedy}"
+    assert "sso login" in (caught.value.remedy or "")
+    fake.unreadable = None
+    publish(folder, fake)
+    assert len(keys(fake)) == len(set(keys(fake)))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(SSLError(endpoint_url="http://x", error=OSError("m")), EnvironmentFault), (client_error("InvalidParameterValue", 400), UnsureError)],
+    ids=["unreachable", "wrong request"],
+)
+def test_what_cannot_be_read_back_for_another_reason_says_which(folder: Path, error: Exception, kind: type[SpecdecError]) -> None:
+    with pytest.raises(kind) as caught:
+        read(folder, FakeCloudWatch(unreadable=error))
+    assert "Allow" not in (caught.value.remedy or "")
 
 
 def test_a_wrong_request_is_an_error_and_not_a_retry(folder: Path) -> None:
