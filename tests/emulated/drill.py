@@ -129,8 +129,10 @@ def _seen(session: Session, experiment: Experiment, region: str) -> Facts:
         for template in ec2.describe_launch_templates()["LaunchTemplates"]
     ]
     dashboards = [entry["DashboardName"] for entry in cloudwatch.list_dashboards()["DashboardEntries"]]
+    cloudformation = session.client("cloudformation")
     return {
-        "status": session.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]["StackStatus"],
+        "status": cloudformation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"],
+        "template": cloudformation.get_template(StackName=name)["TemplateBody"],
         "cluster": eks.describe_cluster(name=name)["cluster"],
         "node_groups": groups,
         "addons": eks.list_addons(clusterName=name)["addons"],

@@ -5,6 +5,7 @@ Nothing here shows what AWS itself would say.
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from specdec.preflight.leftovers import KINDS
 from tests.operate.user import FIRST, SECOND, Ended
+from tests.stack.synthesis import Template, without_region
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1000)]
 
@@ -88,6 +90,22 @@ def test_a_clone_adds_its_region_and_is_deployed_there(drill: dict[str, Any], sa
     assert drill["experiment"].regions == (FIRST, SECOND)
     assert f"added {SECOND}, zone {SECOND}b" in said["clone"].err
     assert drill["outputs"][STACK]["Bucket"] != drill["outputs"][f"drill-{SECOND}"]["Bucket"]
+
+
+def apart(template: Template) -> tuple[list[str], dict[str, Any]]:
+    """The texts of the experiment that a template carries, which name all regions wherever it is deployed, and the rest of it."""
+    texts, body = list[str](), copy.deepcopy(template.body)
+    for name, objects in template.manifests.items():
+        texts += [one["data"].pop("experiment.json") for one in objects if "experiment.json" in one.get("data", {})]
+        body["Resources"][name]["Properties"]["Manifest"] = objects
+    return texts, body
+
+
+def test_what_a_clone_deploys_differs_in_nothing_but_the_region(drill: dict[str, Any]) -> None:
+    here, there = (apart(Template(json.dumps(drill["deployed"][region]["template"]))) for region in (FIRST, SECOND))
+    assert here[0]
+    assert here[0] == there[0]
+    assert without_region(here[1], FIRST) == without_region(there[1], SECOND)
 
 
 def test_a_clone_takes_models_and_artifacts_along_and_no_runs(said: dict[str, Ended]) -> None:

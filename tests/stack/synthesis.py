@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +22,9 @@ from stacks.app import add_stacks, new_app
 ROOT = Path(__file__).parents[2]
 DEFAULT = (ROOT / "experiment.toml").read_text(encoding="utf-8")
 REGION, SECOND_REGION = "us-east-2", "ap-south-2"
+
+_PRUNE_LABEL = re.compile(r"prune-[0-9a-f]{42}")
+_NAME_HASH = re.compile(r"-[0-9a-f]{8,12}\b")
 
 Resource = dict[str, Any]
 
@@ -110,6 +114,13 @@ class Template:
             name: json.loads(flat(resource["Properties"]["Manifest"]))
             for name, resource in self.of_type("Custom::AWSCDK-EKS-KubernetesResource").items()
         }
+
+
+def without_region(body: dict[str, Any], region: str) -> str:
+    """What a template has in common with those of other regions."""
+    text = json.dumps(body).replace(region, "<region>")
+    # The CDK's label for pruning, and names that follow from content, are hashes over the region too.
+    return _NAME_HASH.sub("-<hash>", _PRUNE_LABEL.sub("prune-<hash>", text))
 
 
 def references(value: Any) -> Iterator[str]:
