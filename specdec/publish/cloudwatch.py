@@ -32,7 +32,7 @@ SETTLE_SECONDS = 120.0
 
 
 class UnsureError(SpecdecError):
-    """A call ended without an answer and this role may not read metrics: its datums were not sent again."""
+    """A call ended without an answer and metrics cannot be read, or not by this role: its datums were not sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def send(
     if unsure:
         raise UnsureError(
             f"{len(unsure)} of {len(todo)} datums may or may not have reached CloudWatch; they were not sent again",
-            remedy="Publish the run folder again with a role that may call cloudwatch:GetMetricStatistics",
+            remedy="Publish the run folder again; the role has to be allowed cloudwatch:GetMetricStatistics",
         )
     return sent
 
@@ -235,7 +235,11 @@ def _of_the_server(error: Exception) -> bool:
 
 
 def _settle(batch: list[Datum], cloudwatch: CloudWatchClient, run: str, journal: Journal, clock: Clock) -> list[Datum]:
-    """Finds out what of a batch arrived; returns what did not and may be sent again."""
+    """Finds out what of a batch arrived; returns what did not and may be sent again.
+
+    Raises:
+        UnsureError: it cannot be found out.
+    """
     deadline = clock.now() + timedelta(seconds=SETTLE_SECONDS)
     pause = 2.0
     missing = batch
@@ -243,6 +247,8 @@ def _settle(batch: list[Datum], cloudwatch: CloudWatchClient, run: str, journal:
         seen = _arrived(missing, cloudwatch)
         journal.mark([datum.key(run) for datum, arrived in zip(missing, seen, strict=True) if arrived], "sent")
         missing = [datum for datum, arrived in zip(missing, seen, strict=True) if not arrived]
+        if clock.now() >= deadline and None in seen:
+            raise UnsureError("CloudWatch does not answer", remedy="Publish the run folder again later")
         if not missing or clock.now() >= deadline:
             journal.mark([datum.key(run) for datum in missing], None)
             return missing
@@ -250,23 +256,24 @@ def _settle(batch: list[Datum], cloudwatch: CloudWatchClient, run: str, journal:
         pause = min(20.0, pause * 1.5)
 
 
-def _arrived(batch: list[Datum], cloudwatch: CloudWatchClient) -> list[bool]:
-    """Whether each datum is readable, by the number of samples of its series at its time."""
+def _arrived(batch: list[Datum], cloudwatch: CloudWatchClient) -> list[bool | None]:
+    """Whether each datum is readable, by the number of samples of its series at its time; None where CloudWatch did not answer."""
     expected: dict[tuple[Series, tuple[str, ...], datetime], float] = defaultdict(float)
     for datum in batch:
         expected[datum.series, datum.dimensions, datum.timestamp] += sum(datum.counts)
-    seen: dict[tuple[Series, tuple[str, ...], datetime], bool] = {}
+    seen: dict[tuple[Series, tuple[str, ...], datetime], bool | None] = {}
     for place, count in expected.items():
         one, dimensions, at = place
         resolution = next(datum.resolution for datum in batch if (datum.series, datum.dimensions, datum.timestamp) == place)
         points = _statistics(cloudwatch, one, dimensions, at, at + timedelta(seconds=resolution), resolution)
-        seen[place] = sum(point.get("SampleCount", 0.0) for point in points) >= count
+        seen[place] = None if points is None else sum(point.get("SampleCount", 0.0) for point in points) >= count
     return [seen[datum.series, datum.dimensions, datum.timestamp] for datum in batch]
 
 
 def _statistics(
     cloudwatch: CloudWatchClient, one: Series, dimensions: tuple[str, ...], start: datetime, end: datetime, period: int
-) -> list[DatapointTypeDef]:
+) -> list[DatapointTypeDef] | None:
+    """Datapoints of a series; None while CloudWatch is too busy to tell or does not answer."""
     from botocore.exceptions import HTTPClientError
 
     try:
@@ -282,16 +289,16 @@ def _statistics(
                     Statistics=["SampleCount", "Sum", "Minimum", "Maximum"],
                 )["Datapoints"]
             except HTTPClientError:
-                return []
+                return None
     except ThrottledError:
-        return []
+        return None
     except DeniedError as error:
         raise UnsureError(f"CloudWatch cannot be read: {error}", remedy="Allow cloudwatch:GetMetricStatistics") from None
     except SpecdecError:
         raise
     except Exception as error:
         if _of_the_server(error):
-            return []
+            return None
         fault = unexpected(error)
         if fault is None:
             raise
@@ -378,7 +385,7 @@ def _compare(cloudwatch: CloudWatchClient, one: Series, dimensions: tuple[str, .
     start = times[0]
     while start <= times[-1]:
         end = min(start + timedelta(seconds=resolution * _DATAPOINTS), times[-1] + timedelta(seconds=resolution))
-        points += _statistics(cloudwatch, one, dimensions, start, end, resolution)
+        points += _statistics(cloudwatch, one, dimensions, start, end, resolution) or []
         start = end
     wanted = set(times)
     points = [point for point in points if point.get("Timestamp", start).astimezone(UTC) in wanted]

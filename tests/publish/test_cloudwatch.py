@@ -160,6 +160,18 @@ def test_a_process_killed_in_mid_call_is_taken_up_without_doubling(folder: Path,
     assert {one["MetricName"] for _, one in fake.kept} == {"TimePerOutputToken", *(one.name for one in series.RUN)}
 
 
+@pytest.mark.parametrize("error", [LOST, client_error("Throttling", 400), client_error("InternalServiceError", 500)])
+@pytest.mark.parametrize("arrived", [True, False])
+def test_while_nothing_can_be_read_nothing_is_repeated(folder: Path, error: Exception, arrived: bool) -> None:
+    fake = FakeCloudWatch((arrived, LOST), unreadable=error)
+    with pytest.raises(UnsureError, match="may or may not"):
+        publish(folder, fake)
+    fake.unreadable = None
+    publish(folder, fake)
+    assert len(keys(fake)) == len(set(keys(fake)))
+    assert {namespace for namespace, _ in fake.kept} == {"SpecDec/Exact", "SpecDec/Run"}
+
+
 def test_a_role_that_may_not_read_leaves_a_doubtful_batch_and_says_so(folder: Path) -> None:
     fake = FakeCloudWatch((False, LOST), unreadable=client_error("AccessDenied", 403))
     with pytest.raises(UnsureError, match="may or may not"):
