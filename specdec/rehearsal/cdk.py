@@ -86,7 +86,7 @@ class Cdk:
         experiment_path: Path,
         out_dir: Path,
         *,
-        app: Sequence[str] = (sys.executable, "app.py"),
+        app: Sequence[str] = (sys.executable, "-O", "app.py"),
         context: dict[str, str] | None = None,
     ) -> None:
         self._aws = aws
