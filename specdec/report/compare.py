@@ -60,7 +60,7 @@ def compare(first: Run, second: Run) -> Change:
     """Compares the measured requests of two runs, paired by prompt and repeat.
 
     Raises:
-        BadInputError: one of them is not complete, or no variant has a test case in common.
+        BadInputError: one of them is not complete, no variant has a test case in common, or prompts of one id differ.
     """
     for run in (first, second):
         if run.manifest.status != "complete":
@@ -72,6 +72,12 @@ def compare(first: Run, second: Run) -> Change:
         raise _wrong(
             second, f"has no variant and test case in common with run {first.manifest.run} ({known})", "Compare runs of one experiment"
         )
+    for key in common:
+        for pair in pairs(own[key], other[key]):
+            before, after = pair.baseline.prompt_tokens, pair.variant.prompt_tokens
+            if before is not None and after is not None and before != after:
+                said = f"{pair.baseline.prompt} has {after} tokens, and {before} in run {first.manifest.run}"
+                raise _wrong(second, f"asked other prompts: {said}", "Compare runs of one prompt set on one model")
     clusters = {key: log_ratios(pairs(own[key], other[key]), TPOT.of) for key in common}
     level, spread = row_level(len(common)), common_spread(list(clusters.values()))
     rows: list[Row] = []
