@@ -78,7 +78,10 @@ def command(
         for line in tables.tuning(verdict, plan):
             click.echo(line)
     if not verdict.windows:
+        unknown = [name for name in verdict.speculative if run.manifest.variants[name].get("window") is None]
         reasons = " ".join(verdict.caveats) or "it has no speculative variant whose steps can be read"
+        if unknown:
+            reasons = f"the window of {', '.join(unknown)} is not known; specdec bench takes it from --experiment FILE"
         console.say(f"{folder}: no window advice: {reasons}")
         return EXIT_INTERRUPTED if sweep is not None and verdict.status == "interrupted" else EXIT_FAILED
     return EXIT_OK
