@@ -109,9 +109,13 @@ class _Judge:
             sources=self.source_list(),
             caveats=(),
         )
-        return replace(
-            verdict, sentence=overall_sentence(verdict), caveats=caveats(verdict, local=self.local, problem=self.manifest.problem)
-        )
+        said = caveats(verdict, local=self.local, problem=self.manifest.problem, one_block=self.one_block())
+        return replace(verdict, sentence=overall_sentence(verdict), caveats=said)
+
+    def one_block(self) -> tuple[str, ...]:
+        """Test cases whose requests of a variant all ran at one time, several together."""
+        together = {record.test_case for record in self.ok if record.concurrency > 1}
+        return tuple(case for case in self.test_cases if case in together and len({r.block for r in self.ok if r.test_case == case}) == 1)
 
     def measurement(self, variant: str, case: str) -> Measurement:
         """One variant on one test case."""

@@ -101,11 +101,16 @@ def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def caveats(verdict: Verdict, *, local: bool, problem: str | None) -> tuple[str, ...]:
-    """What limits the verdict, the gravest first."""
+def caveats(verdict: Verdict, *, local: bool, problem: str | None, one_block: Sequence[str] = ()) -> tuple[str, ...]:
+    """What limits the verdict, the gravest first. ``one_block``: test cases whose requests of a variant all ran at one time."""
     found: list[str] = []
     if verdict.status != "complete":
         found.append(f"The run is {verdict.status}: {problem or 'no reason was recorded'}. Its numbers are shown, nothing is decided.")
+    if one_block:
+        found.append(
+            f"Each variant had all requests of {', '.join(one_block)} at one time: what disturbed that time is in the ratio and not in its "
+            "interval. Ask for at least two repeats."
+        )
     return (*found, *_about_texts(verdict), *_about_numbers(verdict), *_about_money(verdict, local))
 
 

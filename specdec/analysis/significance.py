@@ -82,7 +82,7 @@ def paired_ratio(
     needed = plan.to_find(log(1 + margin), pilot=count)
     more = 0
     if decide(interval, margin) == "undecided":
-        more = max(1, needed - count, plan.to_settle(center, log(1 + margin)) - count)
+        more = max(1, plan.to_settle(center, log(1 + margin)) - count)
     return PairedRatio(value=exp(center), interval=interval, prompts=count, pairs=pair_count, needed_prompts=needed, more_prompts=more)
 
 
@@ -90,11 +90,11 @@ def decide(interval: Interval | None, margin: float = MARGIN) -> Decision:
     """The decision an interval of baseline over variant carries."""
     if interval is None:
         return "undecided"
+    if interval.low > 1 / (1 + margin) and interval.high < 1 + margin:
+        return "no difference"
     if interval.low > 1:
         return "helps"
-    if interval.high < 1:
-        return "hurts"
-    return "no difference" if interval.low > 1 / (1 + margin) and interval.high < 1 + margin else "undecided"
+    return "hurts" if interval.high < 1 else "undecided"
 
 
 @dataclass(frozen=True, slots=True)

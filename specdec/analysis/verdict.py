@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from specdec.catalog.prices import NodePrice
 
 Decision = Literal["helps", "hurts", "no difference", "undecided"]
-"""``helps``, ``hurts``: the interval of the ratio is wholly above or below 1. ``no difference``: it holds 1 and lies inside
-the margin that matters. ``undecided``: it holds 1 and a difference that matters is not excluded, or there is no interval.
+"""``no difference``: the interval of the ratio lies inside the margin that matters. ``helps``, ``hurts``: it does not, and is
+wholly above or below 1. ``undecided``: it holds 1 and a difference that matters is not excluded, or there is no interval.
 The last two both mean "no significant difference"."""
 
 ParityState = Literal["equal", "nondeterminism", "differs", "not judged"]

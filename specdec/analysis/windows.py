@@ -9,6 +9,7 @@ from specdec.analysis.advice import WindowAdvice
 from specdec.analysis.advise import Measured, advise
 from specdec.analysis.conventions import Convention
 from specdec.analysis.observation import Observation, observe
+from specdec.analysis.significance import MIN_PROMPTS
 from specdec.analysis.steps import is_idle
 from specdec.analysis.verdict import StepSource
 from specdec.analysis.window import Model, fit
@@ -82,7 +83,8 @@ def _working(evidence: Evidence, group: list[tuple[int, str]]) -> list[tuple[int
 
 
 def _observe(evidence: Evidence, variant: str, window: int, case: str) -> Observation | None:
-    return observe(
+    """None also where nothing was ever proposed, which says nothing about a window, and where prompts are too few to resample."""
+    found = observe(
         evidence.of(evidence.baselines[0], case),
         evidence.of(variant, case),
         convention=evidence.convention,
@@ -90,3 +92,4 @@ def _observe(evidence: Evidence, variant: str, window: int, case: str) -> Observ
         counters=evidence.manifest.server_counters.get(variant),
         every=evidence.of(variant),
     )
+    return found if found is not None and found.drafted.sum() > 0 and len(found.steps) >= MIN_PROMPTS else None

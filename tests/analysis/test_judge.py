@@ -9,7 +9,7 @@ import pytest
 
 from specdec.analysis.conventions import NXDI_FUSED, TEXTBOOK, convention_of
 from specdec.analysis.verdict import Verdict, judge
-from specdec.benchmark.records import RequestRecord
+from specdec.benchmark.records import RequestRecord, ServerSpeculation
 from specdec.catalog.prices import NodePrice
 from tests.analysis.simulate import manifest, service
 
@@ -158,6 +158,21 @@ def test_windows_of_one_draft_make_one_curve() -> None:
     for point in case.curve:
         if point.measured_tpot is not None:
             assert point.tpot == pytest.approx(point.measured_tpot, rel=0.05)
+
+
+def test_requests_that_all_ran_at_one_time_are_told() -> None:
+    together = [replace(record, concurrency=4, block=2) for record in plain("easy") + fast("easy")]
+    assert any("at one time" in caveat for caveat in verdict(together).caveats)
+    apart = [replace(record, block=index % 2) for index, record in enumerate(together)]
+    assert not any("at one time" in caveat for caveat in verdict(apart).caveats)
+
+
+def test_nothing_proposed_says_nothing_about_a_window() -> None:
+    reported = [
+        replace(record, server=ServerSpeculation(drafts=0, draft_tokens=0, accepted_tokens=0, source="timings")) for record in fast("easy")
+    ]
+    assert verdict(plain("easy") + reported).windows == ()
+    assert verdict(plain("easy")[:2] + fast("easy")[:2]).windows == ()
 
 
 def test_a_server_that_does_not_speculate_is_named_and_no_evidence() -> None:

@@ -104,7 +104,16 @@ def test_same_run_same_interval() -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "decision"),
-    [(1.01, 2.0, "helps"), (0.5, 0.99, "hurts"), (0.97, 1.03, "no difference"), (0.9, 1.03, "undecided"), (0.97, 1.2, "undecided")],
+    [
+        (1.01, 2.0, "helps"),
+        (0.5, 0.99, "hurts"),
+        (0.97, 1.03, "no difference"),
+        (1.001, 1.003, "no difference"),
+        (0.98, 0.99, "no difference"),
+        (1.01, 1.04, "no difference"),
+        (0.9, 1.03, "undecided"),
+        (0.97, 1.2, "undecided"),
+    ],
 )
 def test_decisions(low: float, high: float, decision: str) -> None:
     assert decide(Interval(low, high, 0.98)) == decision

@@ -37,7 +37,7 @@ def acceptance(view: View) -> Section | None:
         "A speculative step gives the proposals that the target agreed with, and one token of its own. Tokens per step (the acceptance "
         "length) is what a step's extra cost buys; a plain baseline gives exactly 1, which checks the counting.",
     )
-    heads = columns("Test case", "Variant", ">Tokens per step", ">Acceptance", ">Steps", ">Proposed", ">Accepted", "Source")
+    heads = columns("Test case", "Variant", ">Tokens per step", ">Acceptance, of reached", ">Steps", ">Proposed", ">Accepted", "Source")
     tables = (Table("Tokens per step; n/a where the server reports no counts", heads, tuple(rows)),)
     pictures: list[Picture] = []
     for variant in view.verdict.speculative:

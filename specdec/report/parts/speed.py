@@ -18,8 +18,8 @@ def result(view: View) -> Section:
     margin = f"{100 * view.verdict.margin:.3g}%"
     texts = (
         "Speed-up is the baseline's time per output token (TPOT) over the variant's, paired by prompt: 2x means half the time per token. "
-        f"The intervals hold together with {100 * view.verdict.level:.3g}% confidence. A case helps or hurts when its interval lies "
-        f"wholly on one side of 1; there is no difference when it holds 1 and stays within {margin}; else it is undecided.",
+        f"The intervals hold together with {100 * view.verdict.level:.3g}% confidence. There is no difference when an "
+        f"interval stays within {margin} of 1; else a case helps or hurts when it lies wholly on one side of 1, and is undecided when not.",
         "A row whose texts differ without explanation, or whose requests failed, may be marked: it does not count for the answer above.",
     )
     tables = [_cases(view)]
