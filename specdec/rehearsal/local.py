@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specdec.benchmark.prompts import SHIPPED
+from specdec.benchmark.prompts import SHIPPED, load, of_test_cases
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Plan
@@ -37,6 +38,20 @@ def cut(experiment: Experiment, output_tokens: int) -> Experiment:
         }
     )
     return experiment.model_copy(update={"benchmark": benchmark})
+
+
+def require_test_cases(experiment: Experiment, base: Path | None, test_cases: tuple[str, ...]) -> None:
+    """Reads the prompts as they will be measured, before anything is started for them.
+
+    Args:
+        experiment: whose prompts are asked.
+        base: folder that a relative prompt file starts from.
+        test_cases: to be measured; all where there are none.
+
+    Raises:
+        BadInputError: a wrong prompt file, or a test case that it does not have.
+    """
+    of_test_cases(load(cut(experiment, OUTPUT_TOKENS).benchmark.prompts, base=base), test_cases)
 
 
 def as_served(plan: Plan, services: Sequence[Service]) -> Plan:

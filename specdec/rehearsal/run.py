@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specdec import console
+from specdec import console, whole
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EnvironmentFault, SpecdecError
 from specdec.rehearsal import kept, local, packages
 from specdec.rehearsal.emulator import CHECKOUT, EmbeddedAws
@@ -116,6 +116,7 @@ class Rehearsal:
 
     def run(self) -> Outcome:
         """See ``rehearse``."""
+        local.require_test_cases(self._experiment, self._settings.path.parent, self._settings.test_cases)
         with ExitStack() as cleaning:
             state = Path(tempfile.mkdtemp(prefix="specdec-rehearsal-"))
             cleaning.enter_context(self._scratch(state))
@@ -151,7 +152,13 @@ class Rehearsal:
             self._outcome.seconds[title] = round(time.monotonic() - started, 1)
 
     def _check(self, step: console.Progress) -> None:
-        self._settings.runs.mkdir(parents=True, exist_ok=True)
+        runs = self._settings.runs
+        try:
+            runs.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=runs):
+                pass
+        except OSError as error:
+            raise whole.unwritable(runs, error, remedy="Name another folder with --out, or allow writing there") from None
         free = shutil.disk_usage(self._settings.runs).free
         if free < _RUN_BYTES:
             raise EnvironmentFault(

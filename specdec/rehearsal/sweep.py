@@ -49,12 +49,14 @@ def sweep(
         The run's manifest; the run is in the folder of its id.
 
     Raises:
+        BadInputError: a wrong prompt file, or a test case that it does not have.
         SpecdecError: the engine cannot serve here, or the run failed before it began.
     """
     from specdec.benchmark.plan import Plan
     from specdec.benchmark.run import run
 
     swept = local.cut(experiment, local.OUTPUT_TOKENS).model_copy(update={"variants": variants(experiment, windows)})
+    local.require_test_cases(swept, base, test_cases)
     engine.check()
     engine.prepare(on_progress)
     try:

@@ -169,6 +169,37 @@ def rehearse(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--test-case", "nonsense"], "--test-case = 'nonsense': is not in the prompt set. Use repetition"),
+        (["--port", "65535"], "--port = 65535: leaves no port for each of the 2 services. Use 65534 or less"),
+        (["--model", "foo"], "--model = 'foo': has no use: llama.cpp serves the model that comes with it"),
+        (
+            ["--model", "foo", "--baseline", "http://127.0.0.1:1", "--speculative", "http://127.0.0.1:2"],
+            "--model = 'foo': has no use: the servers of --baseline",
+        ),
+    ],
+    ids=["test case", "port", "model", "model of endpoints"],
+)
+def test_a_wrong_command_line_starts_nothing(tmp_path: Path, arguments: list[str], named: str) -> None:
+    ended = rehearse(tmp_path, *arguments)
+    assert ended.returncode == 2, ended.stderr
+    assert named in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "checking this machine" not in ended.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_file_in_the_way_of_the_runs_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    ended = rehearse(tmp_path, "--out", str(tmp_path / "taken" / "runs"))
+    assert ended.returncode == 4, ended.stderr
+    assert f"error: {tmp_path / 'taken' / 'runs'} cannot be written: Not a directory" in ended.stderr
+    assert "--out" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_wrong_experiment_starts_nothing(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
     wrong.write_text((CHECKOUT / "experiment.toml").read_text(encoding="utf-8").replace("devices = 8", "devises = 8"), encoding="utf-8")
