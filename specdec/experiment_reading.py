@@ -29,6 +29,8 @@ def read(text: str, source: str) -> Experiment:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadInputError(source, [Mistake("file", source, f"not TOML: {error}", "Correct the line named")]) from None
+    except RecursionError:
+        raise BadInputError(source, [Mistake("file", source, "is nested too deeply", "Close the brackets where they belong")]) from None
     mistakes: list[Mistake] = []
     parts: dict[str, Any] = {}
     for name, info in Experiment.model_fields.items():

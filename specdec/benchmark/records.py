@@ -7,11 +7,16 @@ Standard library only: the benchmark pod and the reports import it alike.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import json
+import math
+import reprlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from types import UnionType
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 SCHEMA = 1
 
@@ -121,9 +126,11 @@ class RequestRecord:
         """Reads one line back.
 
         Raises:
-            ValueError: not JSON, another schema, or a field missing or unknown.
+            ValueError: not JSON, another schema, or a field missing, unknown, of another type, or at odds with another one.
         """
         raw = _of_this_schema(line, "record")
+        _require_types(_types_of(cls), raw)
+        _require_chunks(raw)
         for name in ("chunk_times", "chunk_tokens", "chunk_steps", "near_tie"):
             if raw.get(name) is not None:
                 raw[name] = tuple(raw[name])
@@ -178,9 +185,13 @@ class RunManifest:
         """Reads ``manifest.json`` back.
 
         Raises:
-            ValueError: not JSON, another schema, or a field missing or unknown.
+            ValueError: not JSON, another schema, or a field missing, unknown or of another type.
         """
         raw = _of_this_schema(text, "manifest")
+        _require_types(_types_of(cls), raw)
+        _require_types(_CONFIGURATION, raw.get("configuration", {}), "configuration.")
+        for variant, facts in raw.get("variants", {}).items():
+            _require_types(_VARIANT, facts, f"variants.{variant}.")
         try:
             return cls(**raw)
         except TypeError as error:
@@ -188,10 +199,64 @@ class RunManifest:
 
 
 def _of_this_schema(text: str, what: str) -> dict[str, Any]:
-    raw: Any = json.loads(text)
+    try:
+        raw: Any = json.loads(text)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
     if not isinstance(raw, dict) or cast("dict[str, Any]", raw).get("schema") != SCHEMA:
         raise ValueError(f"not a {what} of schema {SCHEMA}")
     return cast("dict[str, Any]", raw)
+
+
+_types_of = functools.cache(get_type_hints)
+
+
+_CONFIGURATION: dict[str, Any] = {"serving": dict[str, Any], "capacity": dict[str, Any], "variants": tuple[dict[str, Any], ...]}
+_VARIANT: dict[str, Any] = {"url": str, "role": str, "window": int | None} | dict.fromkeys(("model", "mode", "draft", "engine"), str | None)
+"""Types inside the manifest's plain data, of what the reports read there."""
+
+
+def _require_types(kinds: dict[str, Any], raw: dict[str, Any], place: str = "") -> None:
+    for name, kind in kinds.items():
+        if name in raw and not _fits(raw[name], kind):
+            shown = str(kind).replace("typing.", "") if get_args(kind) else kind.__name__
+            raise ValueError(f"{place}{name} = {reprlib.repr(raw[name])} is not {shown}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether JSON gave what the annotation says: a list for a tuple, an object for a dict or a dataclass."""
+    arguments = get_args(kind)
+    match get_origin(kind) or kind:
+        case union if union is UnionType:
+            return any(_fits(value, choice) for choice in arguments)
+        case literal if literal is Literal:
+            return value in arguments
+        case container if container is tuple:
+            return isinstance(value, list) and all(_fits(item, arguments[0]) for item in cast("list[Any]", value))
+        case container if container is dict:
+            return isinstance(value, dict) and all(_fits(item, arguments[1]) for item in cast("dict[str, Any]", value).values())
+        case anything if anything is Any:
+            return True
+        case number if number in (int, float):
+            return isinstance(value, (int, number)) and not isinstance(value, bool)
+        case part if dataclasses.is_dataclass(part):
+            known = _types_of(part)
+            given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+            return given.keys() == known.keys() and all(_fits(given[name], inner) for name, inner in known.items())
+        case plain:
+            return isinstance(value, plain)
+
+
+def _require_chunks(raw: dict[str, Any]) -> None:
+    times: list[float] = raw.get("chunk_times", [])
+    for name in ("chunk_tokens", "chunk_steps"):
+        if raw.get(name) is not None and len(raw[name]) != len(times):
+            raise ValueError(f"{name} has {len(raw[name])} values, and chunk_times has {len(times)}")
+    if any(not 0 < time < math.inf for time in times) or any(later < time for time, later in itertools.pairwise(times)):
+        raise ValueError(f"chunk_times = {reprlib.repr(times)} are not ascending seconds above 0")
+    counts: list[int] = raw.get("chunk_tokens") or []
+    if any(count < 1 for count in counts) or any(later <= count for count, later in itertools.pairwise(counts)):
+        raise ValueError(f"chunk_tokens = {reprlib.repr(counts)} do not rise with every chunk")
 
 
 def read_records(path: Path) -> Iterator[RequestRecord]:

@@ -106,7 +106,7 @@ def _read_manifest(folder: Path) -> RunManifest:
 def _schema_of(text: str) -> object:
     try:
         raw: Any = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return raw.get("schema") if isinstance(raw, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
 

@@ -94,3 +94,8 @@ def test_parameter_counts_follow_from_the_shape(model: Model) -> None:
     layer = 2 * query + 2 * key + 3 * model.hidden_size * model.intermediate_size + 2 * model.hidden_size + 2 * model.head_size
     embeddings = (1 if model.tied_embeddings else 2) * model.vocabulary * model.hidden_size
     assert model.layers * layer + model.hidden_size + embeddings == model.parameters
+
+
+def test_brackets_without_end_are_a_mistake_of_the_file() -> None:
+    with pytest.raises(BadInputError, match="is nested too deeply"):
+        parse("name = " + "[" * 5000)

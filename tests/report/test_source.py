@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -78,6 +79,77 @@ def test_records_of_another_schema(run: Path) -> None:
     message = _refusal(run)
     assert "1: not a record of schema 1" in message
     assert "use the version of specdec that wrote the run" in message
+
+
+def _rewrite(run: Path, record: dict[str, object]) -> None:
+    """Puts another second record into the run, with a manifest that was written for it."""
+    path = run / "records.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[1] = json.dumps(record)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    _rewrite_manifest(run, records_sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _rewrite_manifest(run: Path, **changes: object) -> None:
+    path = run / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"output_tokens": "many"}, "output_tokens = 'many' is not int | None"),
+        ({"output_tokens": True}, "output_tokens = True is not int | None"),
+        ({"sent": None}, "sent = None is not float"),
+        ({"text": 7}, "text = 7 is not str"),
+        ({"outcome": "fine"}, "outcome = 'fine' is not Literal"),
+        ({"chunk_times": None}, "chunk_times = None is not tuple[float, ...]"),
+        ({"chunk_times": [1, "2"]}, "chunk_times = [1, '2'] is not tuple[float, ...]"),
+        ({"chunk_times": "absent"}, "chunk_tokens has 20 values, and chunk_times has 0"),
+        ({"chunk_tokens": [1, 2]}, "chunk_tokens has 2 values, and chunk_times has 20"),
+        ({"chunk_steps": [1, 2]}, "chunk_steps has 2 values, and chunk_times has 20"),
+        ({"chunk_times": [0] * 20}, "are not ascending seconds above 0"),
+        ({"chunk_times": [0.2, float("nan"), *[0.3] * 18]}, "are not ascending seconds above 0"),
+        ({"chunk_tokens": [1] * 20}, "do not rise with every chunk"),
+        ({"server": {"drafts": 1}}, "ServerSpeculation | None"),
+        ({"server": 3}, "server = 3 is not"),
+    ],
+    ids=str,
+)
+def test_a_record_of_wrong_types_or_lengths_is_named_by_line_and_field(run: Path, changes: dict[str, object], said: str) -> None:
+    # The first is of the baseline: one token per chunk.
+    plain = json.loads((run / "records.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    _rewrite(run, {name: value for name, value in (plain | changes).items() if value != "absent"})
+    message = _refusal(run)
+    assert "records.jsonl" in message
+    assert "is broken: 2: " in message
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"variants": 7}, "variants = 7 is not dict[str, dict[str, Any]]"),
+        ({"variants": {"baseline": 7}}, "is not dict[str, dict[str, Any]]"),
+        ({"variants": {"baseline": {"window": "wide"}}}, "variants.baseline.window = 'wide' is not int | None"),
+        ({"configuration": {"serving": 7}}, "configuration.serving = 7 is not dict[str, Any]"),
+        ({"configuration": {"variants": [7]}}, "configuration.variants = [7] is not tuple[dict[str, Any], ...]"),
+        ({"environment": None}, "environment = None is not dict[str, Any]"),
+        ({"status": "fine"}, "status = 'fine' is not Literal"),
+        ({"counts": {"baseline": {"ok": "many"}}}, "is not dict[str, dict[str, int]]"),
+    ],
+    ids=str,
+)
+def test_a_manifest_of_wrong_types_is_named_by_field(run: Path, changes: dict[str, object], said: str) -> None:
+    _rewrite_manifest(run, **changes)
+    message = _refusal(run)
+    assert "is not a run manifest" in message
+    assert said in message
+
+
+def test_a_manifest_nested_without_end(run: Path) -> None:
+    (run / "manifest.json").write_text("[" * 5000, encoding="utf-8")
+    assert "is not a run manifest: is nested too deeply" in _refusal(run)
 
 
 def _cut_short(text: str) -> str:
