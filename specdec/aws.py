@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from specdec.errors import EnvironmentFault, NoAccessError, SpecdecError
+from specdec.errors import BadInputError, EnvironmentFault, Mistake, NoAccessError, SpecdecError
 
 if TYPE_CHECKING:
     import boto3
@@ -100,6 +100,7 @@ def calls() -> Generator[None]:
 
     Raises:
         NoAccessError: no credentials, expired, unknown or refused ones.
+        BadInputError: no region is named, or what is named cannot be one.
         ThrottledError: too many calls.
         EnvironmentFault: the endpoint cannot be reached.
     """
@@ -113,8 +114,8 @@ def calls() -> Generator[None]:
         raise NoAccessError(f"AWS credentials cannot be read: {error}", remedy=_SIGN_IN) from None
     except (aws.SSOError, aws.TokenRetrievalError) as error:
         raise NoAccessError(f"the AWS sign-in has ended: {error}", remedy="aws sso login") from None
-    except aws.NoRegionError as error:
-        raise NoAccessError(f"no AWS region: {error}", remedy="Name one with --region") from None
+    except (aws.NoRegionError, aws.InvalidRegionError) as error:
+        raise _no_region(error) from None
     except (aws.ConnectionError, aws.HTTPClientError) as error:
         raise _unreachable(error) from None
     except aws.ClientError as error:
@@ -133,6 +134,7 @@ def doing(what: str) -> Generator[None]:
 
     Raises:
         NoAccessError: no credentials, expired, unknown or refused ones.
+        BadInputError: no region is named; or as the block raises it.
         EnvironmentFault: the endpoint cannot be reached.
         SpecdecError: everything else.
     """
@@ -148,12 +150,19 @@ def doing(what: str) -> Generator[None]:
             except Boto3Error as error:
                 # A transfer of boto3's hides what botocore raised behind an error of its own.
                 raise error.__cause__ or error.__context__ or error  # noqa: B904 (it is the cause itself)
+    except BadInputError:
+        raise
     except Exception as error:
         fault = error if isinstance(error, SpecdecError) else unexpected(error)
         if fault is None:
             raise
         kind = next((kind for kind in (NoAccessError, EnvironmentFault) if isinstance(fault, kind)), SpecdecError)
         raise kind(f"cannot {what}: {fault}", remedy=fault.remedy) from None
+
+
+def _no_region(error: Exception) -> BadInputError:
+    remedy = "Name a region with --region, or set AWS_DEFAULT_REGION"
+    return BadInputError("command line", [Mistake("--region", None, f"cannot be told: {str(error).rstrip('.')}", remedy)])
 
 
 def _unreachable(error: Exception) -> EnvironmentFault:
@@ -188,12 +197,14 @@ def translate(error: ClientError) -> SpecdecError | None:
 
 def unexpected(error: Exception) -> SpecdecError | None:
     """The error of this project for whatever botocore raised that no caller took for an answer; None for what is not botocore's."""
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import BotoCoreError, ClientError, InvalidRegionError, NoRegionError
     from botocore.parsers import ResponseParserError
 
     if isinstance(error, ClientError):
         told = str(error.response.get("Error", {}).get("Message", "")) or "no reason given"
         return translate(error) or AnswerFault(f"AWS answers {action(error)} with {code(error)}: {told}", remedy=_UNEXPECTED)
+    if isinstance(error, (NoRegionError, InvalidRegionError)):
+        return _no_region(error)
     if isinstance(error, (BotoCoreError, ResponseParserError)):
         return AnswerFault(f"no usable answer from AWS: {' '.join(str(error).split())}", remedy=_UNEXPECTED)
     return None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specdec import whole
-from specdec.aws import doing
+from specdec.aws import code, doing
 from specdec.benchmark.records import RunManifest
-from specdec.errors import SpecdecError
+from specdec.errors import BadInputError, Mistake, SpecdecError
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -65,11 +64,12 @@ def download(run: str, s3: S3Client, bucket: str, folder: Path) -> Path:
     """Copies a run from the bucket into ``folder/<run>`` and checks its records against the manifest; returns that folder.
 
     Raises:
+        BadInputError: no such bucket.
         SpecdecError: no such run, unfinished, or its records are not those the manifest was written for.
         NoAccessError: no credentials, or no permission to read.
         EnvironmentFault: S3 cannot be reached.
     """
-    names = list(_files(run, s3, bucket))
+    names = _files(run, s3, bucket)
     if MANIFEST not in names:
         what = "is not finished: it has no manifest" if names else "is not there"
         raise SpecdecError(f"s3://{bucket}/{PREFIX}{run}/ {what}", remedy="List the runs of the bucket: specdec runs")
@@ -93,25 +93,36 @@ def runs(s3: S3Client, bucket: str) -> list[str]:
     """Ids of the finished runs in the bucket, oldest first.
 
     Raises:
+        BadInputError: no such bucket.
         NoAccessError: no credentials, or no permission to list.
         EnvironmentFault: S3 cannot be reached.
     """
     found: list[str] = []
-    with doing(f"list s3://{bucket}/{PREFIX}"):
-        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=PREFIX):
-            for item in page.get("Contents", []):
-                run, _, name = item.get("Key", "").removeprefix(PREFIX).partition("/")
-                if name == MANIFEST:
-                    found.append(run)
+    for key in _keys(s3, bucket, PREFIX):
+        run, _, name = key.removeprefix(PREFIX).partition("/")
+        if name == MANIFEST:
+            found.append(run)
     return sorted(found)
 
 
-def _files(run: str, s3: S3Client, bucket: str) -> Iterator[str]:
+def _files(run: str, s3: S3Client, bucket: str) -> list[str]:
     prefix = f"{PREFIX}{run}/"
+    return [key.removeprefix(prefix) for key in _keys(s3, bucket, prefix)]
+
+
+def _keys(s3: S3Client, bucket: str, prefix: str) -> list[str]:
+    from botocore.exceptions import ClientError, ParamValidationError
+
     with doing(f"list s3://{bucket}/{prefix}"):
-        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
-            for item in page.get("Contents", []):
-                yield item.get("Key", "").removeprefix(prefix)
+        try:
+            pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+            return [item.get("Key", "") for page in pages for item in page.get("Contents", [])]
+        except ClientError as error:
+            if code(error) not in ("NoSuchBucket", "InvalidBucketName"):
+                raise
+        except ParamValidationError:
+            pass
+        raise BadInputError("s3", [Mistake("bucket", bucket, "does not exist", "Correct the name, or look into another account")])
 
 
 def _read_manifest(folder: Path) -> RunManifest:

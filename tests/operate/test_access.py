@@ -192,6 +192,29 @@ def test_every_command_that_is_refused_ends_in_one_line_and_3(
     assert (signed_in / "experiment.toml").read_text(encoding="utf-8") == DEFAULT.read_text(encoding="utf-8")
 
 
+def test_a_stack_in_a_region_that_nothing_tells(
+    signed_in: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    assert ended(["report", "--stack", "Bad Stack"], monkeypatch) == 2
+    error = capsys.readouterr().err
+    assert "--region = None: cannot be told: You must specify a region" in error
+    assert "AWS_DEFAULT_REGION" in error
+    assert ended(["report", "--stack", "x", "--region", "Bad Region"], monkeypatch) == 2
+    assert "--region" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("bucket", ["nosuchbucket", "Not A Bucket"])
+def test_a_run_in_a_bucket_that_is_not_there(
+    bucket: str, signed_in: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with refusing("NoSuchBucket", known=True) as endpoint:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        for address in (f"s3://{bucket}/runs/x", f"s3://{bucket}"):
+            assert ended(["report", address], monkeypatch) == 2
+            assert f"bucket = '{bucket}': does not exist" in capsys.readouterr().err
+
+
 def test_an_error_that_nobody_expected_is_one_line_too(
     signed_in: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
