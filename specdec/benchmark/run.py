@@ -69,7 +69,11 @@ def run(plan: Plan, folder: Path, *, on_event: Callable[[RunEvent], None] = lamb
         BadInputError: the folder holds a run already.
         EnvironmentFault: the folder cannot be written.
     """
-    if (folder / RECORDS).exists() or (folder / MANIFEST).exists():
+    try:
+        held = (folder / RECORDS).exists() or (folder / MANIFEST).exists()
+    except OSError as error:
+        raise whole.unwritable(folder, error, remedy="Choose another folder, or allow writing there") from None
+    if held:
         raise BadInputError("run", [Mistake("folder", str(folder), "holds a run already", "Name a new folder")])
     return asyncio.run(_Run(plan, folder, on_event).execute())
 
@@ -104,7 +108,7 @@ class _Run:
                         await self._turn(block.jobs, block.order)
                     after = await self._scrape()
                 except asyncio.CancelledError:
-                    status, problem = "interrupted", "interrupted"
+                    status, problem = "interrupted", "Ctrl-C or a request to end (SIGTERM)"
                 except ExceptionGroup as group:
                     gone = _first_of(group, ServerGoneError)
                     if gone is None:
@@ -166,7 +170,8 @@ class _Run:
         return True
 
     def _remedy(self) -> str:
-        return f"Free some space or choose another folder; {self._done} records are in {self._folder / RECORDS}"
+        kept = f"; {self._done} records are in {self._folder / RECORDS}" if self._done else ""
+        return f"Free some space or choose another folder{kept}"
 
     def _keep(self, record: RequestRecord) -> None:
         line = record.to_json() + "\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specdec import console
+from specdec import console, interrupts
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
 
     plan = _plan([_named(text, index, len(targets)) for index, text in enumerate(targets)], given)
     folder = out / plan.run
+    interrupts.end_as_ctrl_c_does()
     with console.progress(f"measuring into {folder}") as step:
 
         def show(event: RunEvent) -> None:

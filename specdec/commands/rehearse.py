@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from specdec import console
+from specdec import console, interrupts
 from specdec.errors import EXIT_INTERRUPTED, EXIT_OK, BadInputError, EnvironmentFault, Mistake
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from specdec.experiment import Experiment
     from specdec.rehearsal.engines import Engine
     from specdec.rehearsal.run import Outcome
@@ -78,9 +75,7 @@ def command(
         )
     if offline:
         isolation.enter()
-    # A terminal that closes and a supervisor that ends us are to leave as little behind as Ctrl-C does.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _like_ctrl_c)
+    interrupts.end_as_ctrl_c_does()
     with only_one():
         if stayed := kept.running():
             raise EnvironmentFault(
@@ -128,11 +123,6 @@ def _refuse_model(model: str | None, why: str) -> None:
         raise BadInputError("command line", [Mistake("--model", model, f"has no use: {why}", "Leave it out, or add --engine vllm-cpu")])
 
 
-def _like_ctrl_c(number: int, frame: FrameType | None) -> None:
-    del number, frame
-    signal.raise_signal(signal.SIGINT)
-
-
 def _show(outcome: Outcome) -> None:
     from specdec.rehearsal.run import EMULATED
 
@@ -147,7 +137,9 @@ def _show(outcome: Outcome) -> None:
     if outcome.status == EXIT_INTERRUPTED:
         console.say(f"interrupted; the records until then are in {outcome.folder}")
     if outcome.status == EXIT_OK:
-        console.say("whole rehearsal: " + ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in outcome.seconds.items()))
+        minutes, seconds = divmod(round(sum(outcome.seconds.values())), 60)
+        phases = ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in outcome.seconds.items())
+        console.say(f"whole rehearsal: {minutes} min {seconds} s: {phases}")
     for process in outcome.kept:
         console.say(f"kept running: {process.name} at {process.url} (process {process.pid})")
     if outcome.kept:

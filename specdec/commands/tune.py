@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specdec import console
+from specdec import console, interrupts
 from specdec.commands.options import experiment_option, json_option
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
 
@@ -108,6 +108,7 @@ def _swept(path: Path, windows: tuple[int, ...], cases: tuple[str, ...], runs: P
         raise BadInputError(
             str(path), [Mistake("variants", None, "have no speculative one to sweep", "Add one with mode, draft and window")]
         )
+    interrupts.end_as_ctrl_c_does()
     with console.progress(f"sweeping windows {', '.join(map(str, windows))}") as step:
         manifest = sweep(
             experiment,

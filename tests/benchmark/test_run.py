@@ -131,8 +131,9 @@ def test_a_disk_that_fills_up_is_a_fault_of_the_machine(start: Start, tmp_path: 
 def test_a_folder_that_cannot_be_made(start: Start, make_plan: MakePlan, tmp_path: Path) -> None:
     _, url = start(FAST)
     (tmp_path / "taken").write_text("")
-    with pytest.raises(EnvironmentFault, match="cannot be written: Not a directory"):
+    with pytest.raises(EnvironmentFault, match="cannot be written: Not a directory") as caught:
         run(make_plan({"baseline": url}), tmp_path / "taken" / "run")
+    assert caught.value.remedy == "Free some space or choose another folder"
 
 
 def test_a_folder_with_a_run_is_not_written_to(start: Start, make_plan: MakePlan, tmp_path: Path) -> None:
@@ -191,7 +192,8 @@ def _bench(*arguments: str, cwd: Path, file_limit: int | None = None) -> subproc
     )
 
 
-def test_control_c_keeps_what_is_done(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "a supervisor"])
+def test_a_run_that_is_ended_keeps_what_is_done(start: Start, tmp_path: Path, number: signal.Signals) -> None:
     server, url = start(Settings(ttft=0.01, step=0.02, per_step=Uniform(1, 1)))
     process = _bench(
         "bench", "--target", url, "--output-tokens", "50", "--warmup", "0", "--concurrency", "2", "--out", "runs", cwd=tmp_path
@@ -199,7 +201,7 @@ def test_control_c_keeps_what_is_done(start: Start, tmp_path: Path) -> None:
     deadline = time.monotonic() + 20
     while len(server.truths) < 5 and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=20)
     assert process.returncode == 130, err
     assert "Traceback" not in err

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from specdec.commands.rehearse import _show  # pyright: ignore[reportPrivateUsage]
 from specdec.errors import BadInputError, EnvironmentFault, SpecdecError
 from specdec.rehearsal import kept
 from specdec.rehearsal.emulator import CHECKOUT
@@ -24,6 +25,7 @@ from specdec.rehearsal.engines.guardian import guard
 from specdec.rehearsal.engines.llamacpp import LlamaCpp, require_free
 from specdec.rehearsal.engines.processes import Launch, Servers
 from specdec.rehearsal.engines.vllm_cpu import VllmCpu, command
+from specdec.rehearsal.run import Outcome
 from tests.rehearsal.fakes import GoldenEngine, Grounded, free_port, settings
 
 
@@ -189,6 +191,11 @@ def test_a_wrong_command_line_starts_nothing(tmp_path: Path, arguments: list[str
     assert "Traceback" not in ended.stderr
     assert "checking this machine" not in ended.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_the_last_line_has_the_whole_time(capsys: pytest.CaptureFixture[str]) -> None:
+    _show(Outcome(status=0, seconds={"synthesizing": 20.4, "measuring": 105.2}))
+    assert "whole rehearsal: 2 min 6 s: synthesizing 20 s, measuring 105 s\n" in capsys.readouterr().err
 
 
 def test_a_file_in_the_way_of_the_runs_is_named(tmp_path: Path) -> None:
