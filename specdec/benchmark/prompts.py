@@ -124,7 +124,7 @@ def _from_json(line: str, field: str, mistakes: list[Mistake]) -> Prompt | None:
     shown = line if len(line) <= 60 else line[:57] + "..."
     try:
         raw: Any = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         mistakes.append(Mistake(field, shown, f"is not JSON: {error}", 'Write one object per line, e.g. {"prompt": "..."}'))
         return None
     if not isinstance(raw, dict):

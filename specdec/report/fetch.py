@@ -72,7 +72,7 @@ def bucket_of(stack: str, session: Any, region: str | None) -> str:
 
 
 def _fetch(bucket: str, run: str | None, runs: Path, session: Any, region: str | None) -> Path:
-    from specdec import aws, console
+    from specdec import aws, console, whole
     from specdec.publish import store
 
     s3 = session.client("s3", region_name=region, config=aws.config())
@@ -82,8 +82,11 @@ def _fetch(bucket: str, run: str | None, runs: Path, session: Any, region: str |
             raise _wrong("run", f"{SCHEME}{bucket}", "holds no finished run", "Start one with `specdec run`, and wait for its end")
         run = known[-1]
     with console.progress(f"fetching {SCHEME}{bucket}/{store.PREFIX}{run}"):
-        runs.mkdir(parents=True, exist_ok=True)
-        return store.download(run, s3, bucket, runs)
+        try:
+            runs.mkdir(parents=True, exist_ok=True)
+            return store.download(run, s3, bucket, runs)
+        except OSError as error:
+            raise whole.unwritable(Path(error.filename or runs), error, remedy="Name another folder with --runs") from None
 
 
 def _session() -> Any:

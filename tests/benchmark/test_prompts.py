@@ -91,3 +91,8 @@ def test_a_file_that_cannot_be_used(content: bytes | None, tmp_path: Path) -> No
         (tmp_path / "mine.txt").write_bytes(content)
     with pytest.raises(BadInputError, match=r"mine\.txt"):
         load("mine.txt", base=tmp_path)
+
+
+def test_brackets_without_end_are_a_mistake_of_their_line() -> None:
+    with pytest.raises(BadInputError, match=r"mine\.jsonl:1 = .* is not JSON"):
+        parse("[" * 5000, source="mine.jsonl", json_lines=True)

@@ -87,6 +87,12 @@ def test_an_engine_that_does_not_start_says_its_last_words(tmp_path: Path) -> No
     assert list(tmp_path.glob("*/manifest.json")) == []
 
 
+def test_a_file_in_the_way_of_the_logs_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with Servers() as servers, pytest.raises(EnvironmentFault, match=r"taken/logs cannot be written: Not a directory"):
+        list(servers.start([], tmp_path / "taken" / "logs", seconds=1))
+
+
 def test_a_server_that_never_answers_is_ended(tmp_path: Path) -> None:
     launch = Launch(name="mute", command=(sys.executable, "-c", "import time; time.sleep(60)"), url=f"http://127.0.0.1:{free_port()}")
     with Servers() as servers, pytest.raises(EnvironmentFault, match="did not answer within 1 s"):

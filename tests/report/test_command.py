@@ -13,7 +13,7 @@ from botocore.stub import Stubber
 from click.testing import CliRunner, Result
 
 from specdec.cli import cli
-from specdec.errors import EXIT_BAD_INPUT, EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_OK, SpecdecError
+from specdec.errors import EXIT_BAD_INPUT, EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_OK, EnvironmentFault, SpecdecError
 from specdec.report.fetch import bucket_of, find
 from tests.report.sample import CASES, RUN, records, write_run
 
@@ -143,6 +143,13 @@ def test_run_by_its_address(session: _Session, tmp_path: Path) -> None:
     folder = find(f"s3://{BUCKET}/runs/20261101T000000Z-aaaaaa/", runs=tmp_path / "runs")
     assert folder == tmp_path / "runs" / "20261101T000000Z-aaaaaa"
     assert (folder / "manifest.json").exists()
+
+
+@pytest.mark.usefixtures("session")
+def test_a_file_in_the_way_of_a_fetched_run(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(EnvironmentFault, match=r"taken/runs cannot be written: Not a directory"):
+        find(f"s3://{BUCKET}/runs/20261101T000000Z-aaaaaa", runs=tmp_path / "taken" / "runs")
 
 
 def test_bucket_is_found_without_an_output(session: _Session) -> None:

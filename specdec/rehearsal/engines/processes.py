@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from specdec import whole
 from specdec.errors import EnvironmentFault
 from specdec.rehearsal.engines import ServiceDiedError
 
@@ -84,9 +85,12 @@ class Servers:
         """Starts all servers at once and gives each, in order, as soon as it answers: launch, base URL, process id.
 
         Raises:
-            EnvironmentFault: one ends or does not answer in time; all are ended.
+            EnvironmentFault: the folder of the logs cannot be made; or one ends or does not answer in time, and all are ended.
         """
-        logs.mkdir(parents=True, exist_ok=True)
+        try:
+            logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise whole.unwritable(logs, error) from None
         try:
             for launch in launches:
                 self._spawn(launch, logs / f"{launch.name}.log")
