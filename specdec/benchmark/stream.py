@@ -113,8 +113,10 @@ class CompletionStream:
         timings = cast("dict[str, Any]", chunk.get("timings") or {})
         self._speculation(chunk, timings)
         count = usage.get("completion_tokens", timings.get("predicted_n"))
-        self.prompt_tokens = usage.get("prompt_tokens", self.prompt_tokens)
-        before = self.total or 0
+        asked = usage.get("prompt_tokens")
+        self.prompt_tokens = asked if isinstance(asked, int) else self.prompt_tokens
+        # A server that takes tokens back has brought none until it is past the most it had told.
+        before = max(self.total or 0, self.tokens[-1] if self.tokens else 0)
         if isinstance(count, int):
             self.total = count
         if not choices:
@@ -168,7 +170,7 @@ class CompletionStream:
         reported = cast("dict[str, Any]", metrics.get("speculative_decoding") or {})
         if "num_draft_tokens" in reported and "num_accepted_draft_tokens" in reported:
             self.server = ServerSpeculation(
-                reported.get("num_spec_steps"),
+                None if reported.get("num_spec_steps") is None else int(reported["num_spec_steps"]),
                 int(reported["num_draft_tokens"]),
                 int(reported["num_accepted_draft_tokens"]),
                 "metrics.speculative_decoding",

@@ -170,3 +170,13 @@ def test_errors_in_the_servers_words(event: str) -> None:
 def test_what_is_no_completion_stream(data: str) -> None:
     with pytest.raises(BadStreamError):
         CompletionStream().feed(f"data: {data}\n\n".encode(), 1.0)
+
+
+def test_counts_that_go_back_and_counts_of_another_type_spoil_no_record() -> None:
+    stream = read(
+        (1.0, delta(" a", usage=usage(5))),
+        (2.0, delta(" b", usage=usage(3))),
+        (3.0, delta(" c", usage=usage(4))),
+        (4.0, delta(" d", usage={"prompt_tokens": "nine", "completion_tokens": 6})),
+    )
+    assert (stream.times, stream.tokens, stream.prompt_tokens) == ([1.0, 4.0], [5, 6], 9)
