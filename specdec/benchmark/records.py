@@ -232,7 +232,13 @@ def _fits(value: Any, kind: Any) -> bool:
         case literal if literal is Literal:
             return value in arguments
         case container if container is tuple:
-            return isinstance(value, list) and all(_fits(item, arguments[0]) for item in cast("list[Any]", value))
+            if not isinstance(value, list):
+                return False
+            items = cast("list[Any]", value)
+            # Whether a number fits depends on its type alone: one of each type stands for the thousands that a record holds.
+            return all(
+                _fits(item, arguments[0]) for item in ({type(i): i for i in items}.values() if arguments[0] in (int, float) else items)
+            )
         case container if container is dict:
             return isinstance(value, dict) and all(_fits(item, arguments[1]) for item in cast("dict[str, Any]", value).values())
         case anything if anything is Any:
