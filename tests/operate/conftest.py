@@ -1,20 +1,18 @@
 from __future__ import annotations
 
 import datetime
-import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
-from unittest import mock
 
 import boto3
 import pytest
 from botocore.config import Config
-from botocore.loaders import create_loader
 from botocore.stub import Stubber
 
 from specdec.experiment import Experiment, load, parse
 from specdec.preflight.finding import Clients, Scope
+from tests.operate.models import models_read_once
 
 DEFAULT = Path(__file__).parents[2] / "experiment.toml"
 REGION = "us-east-2"
@@ -23,8 +21,7 @@ ACCOUNT = "111122223333"
 
 @pytest.fixture(scope="session", autouse=True)
 def service_models_read_once() -> Iterator[None]:
-    """Every command makes a session of its own, and each session would read AWS's service models anew: seconds for nothing."""
-    with mock.patch("botocore.session.create_loader", functools.cache(create_loader)):
+    with models_read_once():
         yield
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import json
 import os
@@ -15,8 +14,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from botocore.loaders import create_loader
-
 from specdec.catalog.addons import ADDONS
 from specdec.cli import main
 from specdec.experiment import load
@@ -24,6 +21,7 @@ from specdec.preflight.capacity import QUOTA_ON_DEMAND
 from specdec.preflight.store import markers
 from specdec.rehearsal.emulator import CHECKOUT, EmbeddedAws
 from specdec.rehearsal.emulator.offers import Block, Offer
+from tests.operate.models import models_read_once
 from tests.operate.orphans import Orphans
 
 FIRST, SECOND = "us-east-2", "ap-south-2"
@@ -149,8 +147,7 @@ class User:
         with (
             mock.patch.dict(os.environ, environment, clear=True),
             mock.patch.object(sys, "argv", ["specdec", *arguments]),
-            # Each command makes a session of its own, and each session would read AWS's service models anew: seconds for nothing.
-            mock.patch("botocore.session.create_loader", _LOADER),
+            models_read_once(),
             contextlib.chdir(self.file.parent),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
@@ -224,6 +221,3 @@ class User:
         )
         script.chmod(0o755)
         return tools
-
-
-_LOADER = functools.cache(create_loader)
