@@ -1,4 +1,6 @@
-"""CDK app: one stack per region of the experiment. ``cdk -c experiment=<file>`` chooses another experiment file."""
+"""CDK app: one stack per region of the experiment. ``cdk -c experiment=<file>`` chooses another experiment
+file.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # The CDK's stubs are objects by the hundred thousand that live until the end. To search them for garbage while they are made, and
-    # once more at the exit unless they are frozen, would take a quarter of the time.
+    # The CDK's stubs are objects by the hundred thousand that live until the end. To search them for garbage
+    # while they are made, and once more at the exit unless they are frozen, would take a quarter of the time.
     gc.disable()
     code = main()
     gc.freeze()

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def build(experiment: Experiment, *, region: str, bucket: str) -> dict[str, cdk8s.Chart]:
     """Every chart of the experiment in one region, in the order in which they are applied.
 
-    Keys: ``namespace``, ``device-claims`` (absent with the device plugin), ``model-storage``, ``model-staging``,
-    one for each variant by its service name, ``llmperf``.
+    Keys: ``namespace``, ``device-claims`` (absent with the device plugin), ``model-storage``,
+    ``model-staging``, one for each variant by its service name, ``llmperf``.
 
     Args:
         experiment: a checked experiment.
@@ -35,8 +35,12 @@ def build(experiment: Experiment, *, region: str, bucket: str) -> dict[str, cdk8
     charts["model-storage"] = ModelStorage(
         app, "model-storage", region=region, bucket=bucket, kept_bucket=experiment.placement[region].bucket
     )
-    charts["model-staging"] = ModelStaging(app, "model-staging", experiment=experiment, region=region, bucket=bucket)
+    charts["model-staging"] = ModelStaging(
+        app, "model-staging", experiment=experiment, region=region, bucket=bucket
+    )
     for variant in experiment.variants:
-        charts[variant.service] = VllmService(app, variant.service, experiment=experiment, variant=variant, region=region, bucket=bucket)
+        charts[variant.service] = VllmService(
+            app, variant.service, experiment=experiment, variant=variant, region=region, bucket=bucket
+        )
     charts["llmperf"] = LlmPerf(app, "llmperf", experiment=experiment, region=region, bucket=bucket)
     return charts

@@ -1,7 +1,8 @@
 """How a service gets its neighbouring Neuron devices.
 
-With Dynamic Resource Allocation each pod makes a claim from a template; with the device plugin it asks for an extended
-resource. The 1.27 schema behind cdk8s-plus-27 has neither ``exactly`` nor ``resourceClaimTemplateName``, so both are plain data.
+With Dynamic Resource Allocation each pod makes a claim from a template; with the device plugin it asks for an
+extended resource. The 1.27 schema behind cdk8s-plus-27 has neither ``exactly`` nor
+``resourceClaimTemplateName``, so both are plain data.
 """
 
 from __future__ import annotations
@@ -25,9 +26,13 @@ REQUEST = "neurons"
 def claim_spec(experiment: Experiment, devices: int) -> dict[str, Any]:
     """``spec`` of a claim for ``devices`` neighbouring devices at the experiment's logical core size.
 
-    Source: Neuron docs, deploy/eks/dra.rst (2026-06-05). A whole node needs no constraint, a single device has no neighbours.
+    Source: Neuron docs, deploy/eks/dra.rst (2026-06-05). A whole node needs no constraint, a single device
+    has no neighbours.
     """
-    attributes = {"topology": f"{DRIVER}/topology{devices}_id", "devicegroup": f"resource.aws.com/devicegroup{devices}_id"}
+    attributes = {
+        "topology": f"{DRIVER}/topology{devices}_id",
+        "devicegroup": f"resource.aws.com/devicegroup{devices}_id",
+    }
     neighbours = experiment.serving.neighbours
     constrained = neighbours != "none" and devices in (4, 8)
     instance = experiment.capacity.instance_type
@@ -40,11 +45,23 @@ def claim_spec(experiment: Experiment, devices: int) -> dict[str, Any]:
                         "deviceClassName": DRIVER,
                         "allocationMode": "ExactCount",
                         "count": devices,
-                        "selectors": [{"cel": {"expression": f"device.attributes['{DRIVER}'].instanceType == '{instance}'"}}],
+                        "selectors": [
+                            {
+                                "cel": {
+                                    "expression": (
+                                        f"device.attributes['{DRIVER}'].instanceType == '{instance}'"
+                                    )
+                                }
+                            }
+                        ],
                     },
                 }
             ],
-            **({"constraints": [{"requests": [REQUEST], "matchAttribute": attributes[neighbours]}]} if constrained else {}),
+            **(
+                {"constraints": [{"requests": [REQUEST], "matchAttribute": attributes[neighbours]}]}
+                if constrained
+                else {}
+            ),
             "config": [
                 {
                     "requests": [REQUEST],
@@ -68,11 +85,14 @@ def claim_template(experiment: Experiment, devices: int) -> str:
 
 
 def pod_devices(experiment: Experiment, devices: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a pod that uses ``devices`` adds to its spec, and to the resources of the container that uses them."""
+    """What a pod that uses ``devices`` adds to its spec, and to the resources of the container that uses
+    them.
+    """
     if experiment.serving.allocation == "dra":
         claim = {"name": REQUEST, "resourceClaimTemplateName": claim_template(experiment, devices)}
         return {"resourceClaims": [claim]}, {"claims": [{"name": REQUEST}]}
-    # The chart's own scheduler places the devices of one pod next to each other; the default scheduler does not.
+    # The chart's own scheduler places the devices of one pod next to each other; the default scheduler does
+    # not.
     amount = {"aws.amazon.com/neuron": str(devices)}
     return {"schedulerName": "my-scheduler"}, {"requests": amount, "limits": amount}
 
@@ -90,6 +110,8 @@ class DeviceClaims(cdk8s.Chart):
                 f"claim-{devices}",
                 api_version="resource.k8s.io/v1",
                 kind="ResourceClaimTemplate",
-                metadata=cdk8s.ApiObjectMetadata(name=claim_template(experiment, devices), namespace=NAMESPACE),
+                metadata=cdk8s.ApiObjectMetadata(
+                    name=claim_template(experiment, devices), namespace=NAMESPACE
+                ),
             )
             template.add_json_patch(cdk8s.JsonPatch.add("/spec", {"spec": claim_spec(experiment, devices)}))

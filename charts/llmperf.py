@@ -17,7 +17,16 @@ from cdk8s_plus_27 import k8s
 from constructs import Construct
 
 from charts.names import BENCHMARK, labels, service_url, short_hash
-from charts.objects import PYTHON_IMAGE, digest, empty_dir, environment, metadata, off_instances, quantities, restricted
+from charts.objects import (
+    PYTHON_IMAGE,
+    digest,
+    empty_dir,
+    environment,
+    metadata,
+    off_instances,
+    quantities,
+    restricted,
+)
 from charts.vllm_service import STAGING_SECONDS
 from specdec.benchmark.prompts import SHIPPED
 from specdec.benchmark.prompts import load as load_prompts
@@ -30,7 +39,18 @@ ROOT = Path(__file__).parents[1]
 POD = Path(__file__).parent / "pod"
 HOME = "/opt/specdec"
 
-CODE = ("__init__.py", "aws.py", "benchmark/", "catalog/", "errors.py", "experiment", "metrics/", "pod/", "publish/", "whole.py")
+CODE = (
+    "__init__.py",
+    "aws.py",
+    "benchmark/",
+    "catalog/",
+    "errors.py",
+    "experiment",
+    "metrics/",
+    "pod/",
+    "publish/",
+    "whole.py",
+)
 """What the pod imports, below ``specdec``; a test imports its entry from nothing else."""
 
 MEASURING_SECONDS = 6 * 3600
@@ -40,7 +60,9 @@ def sources() -> dict[str, str]:
     """The pod's own code and prompt sets: path in the archive to text."""
     found: dict[str, str] = {}
     for path in sorted((ROOT / "specdec").rglob("*")):
-        if path.suffix in (".py", ".jsonl") and path.relative_to(ROOT / "specdec").as_posix().startswith(CODE):
+        if path.suffix in (".py", ".jsonl") and path.relative_to(ROOT / "specdec").as_posix().startswith(
+            CODE
+        ):
             found[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8")
     return found
 
@@ -48,8 +70,9 @@ def sources() -> dict[str, str]:
 def archive(texts: Mapping[str, str]) -> bytes:
     """A tar archive of files that depends on nothing but them: no times, no owners.
 
-    Compressed, because a manifest that the CDK hands to its kubectl function must stay below 200 KB; with bzip2, because its
-    output is the same everywhere, while that of zlib depends on which zlib Python was built with.
+    Compressed, because a manifest that the CDK hands to its kubectl function must stay below 200 KB; with
+    bzip2, because its output is the same everywhere, while that of zlib depends on which zlib Python was
+    built with.
     """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
@@ -65,15 +88,18 @@ def prompt_file(prompts: str) -> Path | None:
     """The user's own prompt file, or None for a shipped set.
 
     Raises:
-        BadInputError: it cannot be read or is wrong, found here before the pod finds it hours into a deployment; or its path
-            cannot be made again in the pod, where the experiment names it by the same path.
+        BadInputError: it cannot be read or is wrong, found here before the pod finds it hours into a
+            deployment; or its path cannot be made again in the pod, where the experiment names it by the same
+            path.
     """
     if prompts in SHIPPED:
         return None
     path = Path(prompts)
     if path.is_absolute() or ".." in path.parts:
         remedy = "Put it below the folder you deploy from and name it by its path from there"
-        raise BadInputError("experiment", [Mistake("benchmark.prompts", prompts, "is not below the current folder", remedy)])
+        raise BadInputError(
+            "experiment", [Mistake("benchmark.prompts", prompts, "is not below the current folder", remedy)]
+        )
     load_prompts(prompts)
     return path
 
@@ -81,21 +107,32 @@ def prompt_file(prompts: str) -> Path | None:
 class LlmPerf(cdk8s.Chart):
     """The Job and the config map with its code.
 
-    A Job cannot be changed, so its name carries a hash over everything it does; another experiment is another Job.
+    A Job cannot be changed, so its name carries a hash over everything it does; another experiment is another
+    Job.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, experiment: Experiment, region: str, bucket: str) -> None:
+    def __init__(
+        self, scope: Construct, id_: str, *, experiment: Experiment, region: str, bucket: str
+    ) -> None:
         super().__init__(scope, id_, disable_resource_name_hashes=True)
         own = prompt_file(experiment.benchmark.prompts)
         texts = {
             "experiment.json": json.dumps(experiment.resolved(), indent=1, sort_keys=True),
-            **{path.name: path.read_text(encoding="utf-8") for path in sorted(POD.glob("*")) if path.is_file()},
+            **{
+                path.name: path.read_text(encoding="utf-8")
+                for path in sorted(POD.glob("*"))
+                if path.is_file()
+            },
             **({f"prompts-{own.name}": own.read_text(encoding="utf-8")} if own else {}),
         }
         code = base64.b64encode(archive(sources())).decode()
         files = f"llmperf-{digest([*texts, *texts.values(), code])}"
         k8s.KubeConfigMap(
-            self, "files", metadata=metadata(files, labels("llmperf", "benchmark")), data=texts, binary_data={"code.tar.bz2": code}
+            self,
+            "files",
+            metadata=metadata(files, labels("llmperf", "benchmark")),
+            data=texts,
+            binary_data={"code.tar.bz2": code},
         )
         # A server waits for its weights before it starts.
         waiting = experiment.serving.startup_minutes * 60 + STAGING_SECONDS
@@ -104,13 +141,21 @@ class LlmPerf(cdk8s.Chart):
             "EXPERIMENT": f"{HOME}/experiment.json",
             "HOME": "/work",
             "PYTHONPATH": "/work/code",
-            "SERVICES": json.dumps({v.name: service_url(v.service) for v in experiment.variants}, separators=(",", ":"), sort_keys=True),
+            "SERVICES": json.dumps(
+                {v.name: service_url(v.service) for v in experiment.variants},
+                separators=(",", ":"),
+                sort_keys=True,
+            ),
             "STACK": experiment.stack_name(region),
             "WAIT_SECONDS": str(waiting),
         }
         steps = [
             f"python -m tarfile -e {HOME}/code.tar.bz2 /work/code",
-            *([f"install -D {HOME}/prompts-{shlex.quote(own.name)} {shlex.quote(own.as_posix())}"] if own else []),
+            *(
+                [f"install -D {HOME}/prompts-{shlex.quote(own.name)} {shlex.quote(own.as_posix())}"]
+                if own
+                else []
+            ),
             f"exec bash {HOME}/start.sh",
         ]
         accelerator = experiment.capacity.instance_type
@@ -126,7 +171,8 @@ class LlmPerf(cdk8s.Chart):
                 backoff_limit=1,
                 suspend=suspended,
                 template=k8s.PodTemplateSpec(
-                    metadata=k8s.ObjectMeta(labels=selector), spec=self._pod(files, steps, {**values, "BUCKET": bucket}, accelerator)
+                    metadata=k8s.ObjectMeta(labels=selector),
+                    spec=self._pod(files, steps, {**values, "BUCKET": bucket}, accelerator),
                 ),
             ),
         )
@@ -151,12 +197,15 @@ class LlmPerf(cdk8s.Chart):
                     command=["bash", "-c", " && ".join(steps)],
                     working_dir="/work",
                     env=environment(values),
-                    resources=k8s.ResourceRequirements(requests=quantities(cpu="4", memory="8Gi"), limits=quantities(memory="12Gi")),
+                    resources=k8s.ResourceRequirements(
+                        requests=quantities(cpu="4", memory="8Gi"), limits=quantities(memory="12Gi")
+                    ),
                     security_context=restricted(),
                     volume_mounts=[
                         k8s.VolumeMount(name="files", mount_path=HOME, read_only=True),
                         k8s.VolumeMount(name="work", mount_path="/work"),
-                        k8s.VolumeMount(name="tmp", mount_path="/tmp"),  # noqa: S108 - the container's own, an emptyDir
+                        # An emptyDir, the container's own.
+                        k8s.VolumeMount(name="tmp", mount_path="/tmp"),  # noqa: S108
                     ],
                 )
             ],

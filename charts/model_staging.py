@@ -9,7 +9,17 @@ from cdk8s_plus_27 import k8s
 from constructs import Construct
 
 from charts.names import STAGER, labels, short_hash
-from charts.objects import AWS_CLI_IMAGE, digest, empty_dir, environment, metadata, off_instances, quantities, restricted, script
+from charts.objects import (
+    AWS_CLI_IMAGE,
+    digest,
+    empty_dir,
+    environment,
+    metadata,
+    off_instances,
+    quantities,
+    restricted,
+    script,
+)
 from specdec.serving.layout import MODEL_MARKER, model_prefix
 
 if TYPE_CHECKING:
@@ -30,17 +40,22 @@ def models(experiment: Experiment) -> list[str]:
 
 
 class ModelStaging(cdk8s.Chart):
-    """One Job for each model, on the system nodes: it downloads a file, checks it, uploads it, and writes the marker last.
+    """One Job for each model, on the system nodes: it downloads a file, checks it, uploads it, and writes the
+    marker last.
 
-    A Job that finds the marker ends at once. A failed Job stays to be read; the next deployment leaves it alone unless
-    something about it changed.
+    A Job that finds the marker ends at once. A failed Job stays to be read; the next deployment leaves it
+    alone unless something about it changed.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, experiment: Experiment, region: str, bucket: str) -> None:
+    def __init__(
+        self, scope: Construct, id_: str, *, experiment: Experiment, region: str, bucket: str
+    ) -> None:
         super().__init__(scope, id_, disable_resource_name_hashes=True)
         text = script(SCRIPT)
         config_map = f"stage-{digest([text])}"
-        k8s.KubeConfigMap(self, "script", metadata=metadata(config_map, labels("stage", "stager")), data={SCRIPT: text})
+        k8s.KubeConfigMap(
+            self, "script", metadata=metadata(config_map, labels("stage", "stager")), data={SCRIPT: text}
+        )
         for model in models(experiment):
             facts = experiment.model(model)
             values = {
@@ -55,7 +70,8 @@ class ModelStaging(cdk8s.Chart):
             }
             slug = model.rsplit("/", 1)[-1].lower().replace(".", "-").replace("_", "-")[:30].strip("-")
             kept = experiment.placement[region].bucket
-            name = f"stage-{slug}-{short_hash([values, text, AWS_CLI_IMAGE, experiment.capacity.instance_type, kept])}"
+            content = [values, text, AWS_CLI_IMAGE, experiment.capacity.instance_type, kept]
+            name = f"stage-{slug}-{short_hash(content)}"
             selector = labels(name, "stager")
             k8s.KubeJob(
                 self,
@@ -66,7 +82,9 @@ class ModelStaging(cdk8s.Chart):
                     backoff_limit=RETRIES,
                     template=k8s.PodTemplateSpec(
                         metadata=k8s.ObjectMeta(labels=selector),
-                        spec=self._pod(config_map, {**values, "BUCKET": bucket}, experiment.capacity.instance_type),
+                        spec=self._pod(
+                            config_map, {**values, "BUCKET": bucket}, experiment.capacity.instance_type
+                        ),
                     ),
                 ),
             )
@@ -90,7 +108,8 @@ class ModelStaging(cdk8s.Chart):
                     command=["bash", f"/opt/specdec/{SCRIPT}"],
                     env=environment(values),
                     resources=k8s.ResourceRequirements(
-                        requests=quantities(cpu="1", memory="1Gi", ephemeral_storage=DISK), limits=quantities(memory="3Gi")
+                        requests=quantities(cpu="1", memory="1Gi", ephemeral_storage=DISK),
+                        limits=quantities(memory="3Gi"),
                     ),
                     security_context=restricted(),
                     volume_mounts=[

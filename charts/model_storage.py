@@ -20,7 +20,8 @@ def _options(region: str) -> list[str]:
 
 
 def claim_name(region: str, kept_bucket: str | None) -> str:
-    """Name of volume and claim. The source of a volume cannot be changed, so another bucket or option is another volume.
+    """Name of volume and claim. The source of a volume cannot be changed, so another bucket or option is
+    another volume.
 
     Args:
         region: the region.
@@ -32,12 +33,14 @@ def claim_name(region: str, kept_bucket: str | None) -> str:
 class ModelStorage(cdk8s.Chart):
     """A static volume over the ``models/`` prefix and the claim that binds it.
 
-    Writers do not go through the mount (no rename, no append): they upload with the AWS CLI. Each pod mounts with its own
-    identity (``authenticationSource: pod``), so the driver itself needs no right to the bucket.
+    Writers do not go through the mount (no rename, no append): they upload with the AWS CLI. Each pod mounts
+    with its own identity (``authenticationSource: pod``), so the driver itself needs no right to the bucket.
     Option names: awslabs/mountpoint-s3-csi-driver docs/CONFIGURATION.md (57c6bed, 2026-08-08).
     """
 
-    def __init__(self, scope: Construct, id_: str, *, region: str, bucket: str, kept_bucket: str | None) -> None:
+    def __init__(
+        self, scope: Construct, id_: str, *, region: str, bucket: str, kept_bucket: str | None
+    ) -> None:
         super().__init__(scope, id_, disable_resource_name_hashes=True)
         name = claim_name(region, kept_bucket)
         # The driver ignores capacity, the API insists on one.
@@ -67,7 +70,9 @@ class ModelStorage(cdk8s.Chart):
         k8s.KubePersistentVolumeClaim(
             self,
             "claim",
-            metadata=k8s.ObjectMeta(name=name, namespace=NAMESPACE, labels={"app.kubernetes.io/part-of": "specdec"}),
+            metadata=k8s.ObjectMeta(
+                name=name, namespace=NAMESPACE, labels={"app.kubernetes.io/part-of": "specdec"}
+            ),
             spec=k8s.PersistentVolumeClaimSpec(
                 access_modes=["ReadOnlyMany"],
                 resources=k8s.ResourceRequirements(requests={"storage": capacity}),

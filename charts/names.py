@@ -19,8 +19,14 @@ CLIENT_LABEL = "specdec/client"
 
 
 def labels(name: str, component: str) -> dict[str, str]:
-    """The recommended labels; ``name`` and ``component`` select, so they never change for a given workload."""
-    return {"app.kubernetes.io/name": name, "app.kubernetes.io/component": component, "app.kubernetes.io/part-of": "specdec"}
+    """The recommended labels; ``name`` and ``component`` select, so they never change for a given
+    workload.
+    """
+    return {
+        "app.kubernetes.io/name": name,
+        "app.kubernetes.io/component": component,
+        "app.kubernetes.io/part-of": "specdec",
+    }
 
 
 def short_hash(value: Any) -> str:

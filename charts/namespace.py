@@ -10,10 +10,12 @@ from charts.names import BENCHMARK, NAMESPACE, SERVER, STAGER
 
 
 class Namespace(cdk8s.Chart):
-    """Namespace ``specdec``, its service accounts, and a policy that refuses all traffic into pods that no other policy allows.
+    """Namespace ``specdec``, its service accounts, and a policy that refuses all traffic into pods that no
+    other policy allows.
 
-    The service accounts hold no Kubernetes rights and no token; their IAM roles come from Pod Identity associations.
-    The baseline pod security level is enforced; ``restricted`` would refuse the Neuron image, which runs as root.
+    The service accounts hold no Kubernetes rights and no token; their IAM roles come from Pod Identity
+    associations. The baseline pod security level is enforced; ``restricted`` would refuse the Neuron image,
+    which runs as root.
     """
 
     def __init__(self, scope: Construct, id_: str) -> None:
@@ -23,7 +25,10 @@ class Namespace(cdk8s.Chart):
             "namespace",
             metadata=k8s.ObjectMeta(
                 name=NAMESPACE,
-                labels={"app.kubernetes.io/part-of": "specdec", "pod-security.kubernetes.io/enforce": "baseline"},
+                labels={
+                    "app.kubernetes.io/part-of": "specdec",
+                    "pod-security.kubernetes.io/enforce": "baseline",
+                },
             ),
         )
         for account in (SERVER, STAGER, BENCHMARK):

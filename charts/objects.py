@@ -12,10 +12,16 @@ from charts.names import INSTANCE_TYPE_LABEL, NAMESPACE
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
-AWS_CLI_IMAGE = "public.ecr.aws/aws-cli/aws-cli:2.37.0@sha256:337494c2047176fe9abcf45a5d1eaf1c2c62cae40953284fb1143b5c6170f065"
+AWS_CLI_IMAGE = (
+    "public.ecr.aws/aws-cli/aws-cli:2.37.0"
+    "@sha256:337494c2047176fe9abcf45a5d1eaf1c2c62cae40953284fb1143b5c6170f065"
+)
 """AWS CLI with bash, curl and jq. Tag and digest agree in three independent public sources (2026-11-29)."""
 
-PYTHON_IMAGE = "public.ecr.aws/docker/library/python:3.12-slim@sha256:dddfd7e07f9d15aeeca61529320492139d21cac7f0070c00609243e51e4e0016"
+PYTHON_IMAGE = (
+    "public.ecr.aws/docker/library/python:3.12-slim"
+    "@sha256:dddfd7e07f9d15aeeca61529320492139d21cac7f0070c00609243e51e4e0016"
+)
 """Stock Python 3.12. Digest of the tag as of 2026-10-04, in two independent public sources."""
 
 
@@ -36,7 +42,9 @@ def quantities(**amounts: str) -> dict[str, k8s.Quantity]:
 
 def empty_dir(name: str, size: str) -> k8s.Volume:
     """Node disk that lives as long as the pod."""
-    return k8s.Volume(name=name, empty_dir=k8s.EmptyDirVolumeSource(size_limit=k8s.Quantity.from_string(size)))
+    return k8s.Volume(
+        name=name, empty_dir=k8s.EmptyDirVolumeSource(size_limit=k8s.Quantity.from_string(size))
+    )
 
 
 def off_instances(instance_type: str) -> k8s.Affinity:
@@ -52,7 +60,9 @@ def off_instances(instance_type: str) -> k8s.Affinity:
 
 
 def restricted() -> k8s.SecurityContext:
-    """Container security context of the ``restricted`` pod security level, with a read-only root file system."""
+    """Container security context of the ``restricted`` pod security level, with a read-only root file
+    system.
+    """
     return k8s.SecurityContext(
         allow_privilege_escalation=False,
         capabilities=k8s.Capabilities(drop=["ALL"]),

@@ -1,6 +1,7 @@
 """One variant's server: Deployment, Service, who may reach it, and the scripts its containers run.
 
-The Deployment is plain data: the 1.27 schema behind cdk8s-plus-27 drops the claim's ``resourceClaimTemplateName`` without a word.
+The Deployment is plain data: the 1.27 schema behind cdk8s-plus-27 drops the claim's
+``resourceClaimTemplateName`` without a word.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ SCRIPTS = ("artifact.sh", "restore.sh", "keep.sh", "serve.sh", "ready.sh", "drai
 HOME = "/opt/specdec"
 
 SHARED_MEMORY = "64Gi"
-"""Shared memory of the server, part of its memory: the workers of one tensor-parallel group talk through it."""
+"""Shared memory of the server, part of its memory: the workers of one tensor-parallel group talk through
+it.
+"""
 
 COMPANION_CPU = "500m"
 COMPANION_MEMORY = "2Gi"
@@ -47,9 +50,11 @@ STAGING_SECONDS = 2 * 3600
 
 
 def server_share(experiment: Experiment, devices: int) -> tuple[int, int]:
-    """Processors (vCPU) and GiB of memory one server asks for: its share of the node by devices, less a sixth.
+    """Processors (vCPU) and GiB of memory one server asks for: its share of the node by devices, less a
+    sixth.
 
-    The sixth is for the kubelet, the daemons, the mount pod and the companions. Compilation is the peak: it uses host memory.
+    The sixth is for the kubelet, the daemons, the mount pod and the companions. Compilation is the peak: it
+    uses host memory.
     """
     instance = INSTANCES[experiment.capacity.instance_type]
     share = devices / instance.devices * 5 / 6
@@ -57,9 +62,20 @@ def server_share(experiment: Experiment, devices: int) -> tuple[int, int]:
 
 
 class VllmService(cdk8s.Chart):
-    """Everything of one variant. Two variants differ in names, claim, command line and artifact, and in nothing else."""
+    """Everything of one variant. Two variants differ in names, claim, command line and artifact, and in
+    nothing else.
+    """
 
-    def __init__(self, scope: Construct, id_: str, *, experiment: Experiment, variant: Variant, region: str, bucket: str) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        experiment: Experiment,
+        variant: Variant,
+        region: str,
+        bucket: str,
+    ) -> None:
         super().__init__(scope, id_, disable_resource_name_hashes=True)
         selector = labels(variant.service, "server")
         texts = {name: script(name) for name in SCRIPTS}
@@ -81,13 +97,19 @@ class VllmService(cdk8s.Chart):
             spec=k8s.ServiceSpec(
                 type="ClusterIP",
                 selector=selector,
-                ports=[k8s.ServicePort(name="http", port=PORT, target_port=k8s.IntOrString.from_string("http"))],
+                ports=[
+                    k8s.ServicePort(name="http", port=PORT, target_port=k8s.IntOrString.from_string("http"))
+                ],
             ),
         )
-        k8s.KubeNetworkPolicy(self, "policy", metadata=metadata(variant.service, selector), spec=_policy(selector))
+        k8s.KubeNetworkPolicy(
+            self, "policy", metadata=metadata(variant.service, selector), spec=_policy(selector)
+        )
 
 
-def deployment_spec(experiment: Experiment, variant: Variant, *, region: str, bucket: str, scripts: str) -> Object:
+def deployment_spec(
+    experiment: Experiment, variant: Variant, *, region: str, bucket: str, scripts: str
+) -> Object:
     """``spec`` of the Deployment.
 
     Args:
@@ -105,7 +127,10 @@ def deployment_spec(experiment: Experiment, variant: Variant, *, region: str, bu
         "progressDeadlineSeconds": experiment.serving.startup_minutes * 60 + STAGING_SECONDS + 600,
         "revisionHistoryLimit": 3,
         "selector": {"matchLabels": selector},
-        "template": {"metadata": {"labels": selector}, "spec": _pod(experiment, variant, region=region, bucket=bucket, scripts=scripts)},
+        "template": {
+            "metadata": {"labels": selector},
+            "spec": _pod(experiment, variant, region=region, bucket=bucket, scripts=scripts),
+        },
     }
 
 
@@ -119,7 +144,11 @@ def _pod(experiment: Experiment, variant: Variant, *, region: str, bucket: str, 
             {
                 **_companion("keep", "keep.sh", artifact_environment),
                 # The pod is not ready, and so not measured, while its artifact is on its way to the bucket.
-                "readinessProbe": {"exec": {"command": ["test", "-e", f"{ARTIFACT_DIR}.whole"]}, "periodSeconds": 10, "timeoutSeconds": 5},
+                "readinessProbe": {
+                    "exec": {"command": ["test", "-e", f"{ARTIFACT_DIR}.whole"]},
+                    "periodSeconds": 10,
+                    "timeoutSeconds": 5,
+                },
             },
         ],
         "enableServiceLinks": False,
@@ -133,7 +162,10 @@ def _pod(experiment: Experiment, variant: Variant, *, region: str, bucket: str, 
             {"name": "scripts", "configMap": {"name": scripts, "defaultMode": 0o555}},
             {
                 "name": "models",
-                "persistentVolumeClaim": {"claimName": claim_name(region, experiment.placement[region].bucket), "readOnly": True},
+                "persistentVolumeClaim": {
+                    "claimName": claim_name(region, experiment.placement[region].bucket),
+                    "readOnly": True,
+                },
             },
             {"name": "artifacts", "emptyDir": {"sizeLimit": "600Gi"}},
             {"name": "scratch", "emptyDir": {"sizeLimit": "300Gi"}},
@@ -164,7 +196,11 @@ def _server(experiment: Experiment, variant: Variant) -> Object:
         "args": list(command.args),
         "env": _environment(environment),
         "ports": [{"name": "http", "containerPort": PORT}],
-        "resources": {"requests": requests, "limits": limits, **({"claims": claims["claims"]} if "claims" in claims else {})},
+        "resources": {
+            "requests": requests,
+            "limits": limits,
+            **({"claims": claims["claims"]} if "claims" in claims else {}),
+        },
         "startupProbe": {
             "httpGet": {"path": "/health", "port": "http"},
             "periodSeconds": 10,
@@ -178,7 +214,12 @@ def _server(experiment: Experiment, variant: Variant) -> Object:
             "failureThreshold": 3,
         },
         # A long prefill blocks the engine; only minutes of silence mean that it is gone.
-        "livenessProbe": {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 60, "timeoutSeconds": 30, "failureThreshold": 5},
+        "livenessProbe": {
+            "httpGet": {"path": "/health", "port": "http"},
+            "periodSeconds": 60,
+            "timeoutSeconds": 30,
+            "failureThreshold": 5,
+        },
         "lifecycle": {"preStop": {"exec": {"command": ["bash", f"{HOME}/drain.sh"]}}},
         # The Neuron image runs as root and writes below its home.
         "securityContext": {
@@ -201,8 +242,14 @@ def _companion(name: str, program: str, environment: dict[str, str]) -> Object:
         "name": name,
         "image": AWS_CLI_IMAGE,
         "command": ["bash", f"{HOME}/{program}"],
-        "env": [*_environment(environment), {"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}],
-        "resources": {"requests": {"cpu": COMPANION_CPU, "memory": COMPANION_MEMORY}, "limits": {"memory": COMPANION_MEMORY_LIMIT}},
+        "env": [
+            *_environment(environment),
+            {"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
+        ],
+        "resources": {
+            "requests": {"cpu": COMPANION_CPU, "memory": COMPANION_MEMORY},
+            "limits": {"memory": COMPANION_MEMORY_LIMIT},
+        },
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -216,14 +263,18 @@ def _companion(name: str, program: str, environment: dict[str, str]) -> Object:
     }
 
 
-def _artifact_environment(experiment: Experiment, variant: Variant, *, region: str, bucket: str) -> dict[str, str]:
+def _artifact_environment(
+    experiment: Experiment, variant: Variant, *, region: str, bucket: str
+) -> dict[str, str]:
     wanted = [experiment.serving.target, *([variant.draft] if variant.draft else [])]
     return {
         "ARTIFACT": artifact_path(experiment, variant),
         "ARTIFACT_DIR": ARTIFACT_DIR,
         "AWS_REGION": region,
         "BUCKET": bucket,
-        "CONFIGURATION": json.dumps(artifact_configuration(experiment, variant), sort_keys=True, separators=(",", ":")),
+        "CONFIGURATION": json.dumps(
+            artifact_configuration(experiment, variant), sort_keys=True, separators=(",", ":")
+        ),
         "HOME": "/artifacts",
         "LIBRARY_CONFIGURATION": json.dumps(
             expected_library_configuration(experiment, variant) or {}, sort_keys=True, separators=(",", ":")

@@ -1,9 +1,11 @@
-"""Chooses the prompts of the rehearsal: those that the small model answers in the form their test case is named after.
+"""Chooses the prompts of the rehearsal: those that the small model answers in the form their test case is
+named after.
 
-    uv run python scripts/choose_prompts.py scripts/rehearsal_candidates.jsonl specdec/benchmark/prompt_sets/rehearsal.jsonl
+    uv run python scripts/choose_prompts.py scripts/rehearsal_candidates.jsonl
+    specdec/benchmark/prompt_sets/rehearsal.jsonl
 
-Only a server without speculation is asked, and only its text is looked at: no speed, no acceptance. Of the candidates that pass,
-the first of each test case in the file's order are kept. The rules are below.
+Only a server without speculation is asked, and only its text is looked at: no speed, no acceptance. Of the
+candidates that pass, the first of each test case in the file's order are kept. The rules are below.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from specdec.rehearsal.sweep import sweep
 KEPT = {"repetition": 6, "json": 8, "code": 4, "story": 4, "explanation": 4}
 _PHRASE_WORDS = 8
 _CODE = re.compile(
-    r"\s*(def |class |return |self\.|import |const |let |<\w+|</\w+|INSERT |VALUES|\(\s*[\d'\"]|mkdir |\.[\w-]+ \{|color:|\})"
+    r"\s*(def |class |return |self\.|import |const |let |<\w+|</\w+|INSERT |VALUES|\(\s*[\d'\"]|mkdir"
+    r" |\.[\w-]+ \{|color:|\})"
 )
 
 
@@ -58,9 +61,13 @@ def is_code(_: str, answer: str) -> bool:
 
 
 def is_prose(_: str, answer: str) -> bool:
-    """Whether no eight words in a row occur twice in the answer: a model that is caught in a loop writes no prose."""
+    """Whether no eight words in a row occur twice in the answer: a model that is caught in a loop writes no
+    prose.
+    """
     words = answer.lower().split()
-    phrases = Counter(tuple(words[start : start + _PHRASE_WORDS]) for start in range(len(words) - _PHRASE_WORDS + 1))
+    phrases = Counter(
+        tuple(words[start : start + _PHRASE_WORDS]) for start in range(len(words) - _PHRASE_WORDS + 1)
+    )
     return bool(phrases) and max(phrases.values()) == 1
 
 
@@ -74,18 +81,25 @@ RULES: dict[str, Callable[[str, str], bool]] = {
 
 
 def choose(candidates: tuple[Prompt, ...], answers: dict[str, str]) -> list[Prompt]:
-    """The first candidates of each test case whose answers, by prompt id, keep its rule; as many as ``KEPT`` says."""
+    """The first candidates of each test case whose answers, by prompt id, keep its rule; as many as ``KEPT``
+    says.
+    """
     chosen: list[Prompt] = []
     for case, wanted in KEPT.items():
         passing = [p for p in candidates if p.test_case == case and RULES[case](p.text, answers[p.id])]
-        say(f"{case}: {len(passing)} of {sum(p.test_case == case for p in candidates)} keep the rule, {wanted} wanted")
+        say(
+            f"{case}: {len(passing)} of {sum(p.test_case == case for p in candidates)} keep the rule,"
+            f" {wanted} wanted"
+        )
         chosen.extend(passing[:wanted])
     return chosen
 
 
 def main() -> None:
     """Asks the server and writes the set."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("candidates", type=Path)
     parser.add_argument("written", type=Path)
     arguments = parser.parse_args()
@@ -101,10 +115,15 @@ def main() -> None:
         )
         if manifest.status != "complete":
             raise SystemExit(f"the server was not asked all candidates: {manifest.problem}")
-        answers = {record.prompt: record.text for record in measured(read_records(Path(scratch) / manifest.run / "records.jsonl"))}
+        answers = {
+            record.prompt: record.text
+            for record in measured(read_records(Path(scratch) / manifest.run / "records.jsonl"))
+        }
     chosen = {prompt.id for prompt in choose(load(str(arguments.candidates.resolve())), answers)}
     lines = arguments.candidates.read_text(encoding="utf-8").splitlines(keepends=True)
-    arguments.written.write_text("".join(line for line in lines if json.loads(line)["id"] in chosen), encoding="utf-8")
+    arguments.written.write_text(
+        "".join(line for line in lines if json.loads(line)["id"] in chosen), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     uv run python scripts/lock_pod.py
 
-One hash per package, that of the wheel for the pod's Python and platform: whatever else an index offers is refused. Versions that
-this project pins for itself are kept, so that the pod runs what the tests ran. No index is named.
+One hash per package, that of the wheel for the pod's Python and platform: whatever else an index offers is
+refused. Versions that this project pins for itself are kept, so that the pod runs what the tests ran. No
+index is named.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _PLATFORMS = re.compile(r"any|(manylinux_2_(\d+)|manylinux1|manylinux2010|manyli
 def fits(wheel: str) -> bool:
     """Whether a wheel's name says that it runs on the pod's Python and platform."""
     python, abi, platform = wheel.removesuffix(".whl").rsplit("-", 3)[1:]
-    if not any(tag in f"{one}-{abi}" for one in python.split(".") for tag in ("cp312-cp312", "py3-none", "py2-none")) and not (
+    if not any(
+        tag in f"{one}-{abi}" for one in python.split(".") for tag in ("cp312-cp312", "py3-none", "py2-none")
+    ) and not (
         abi == "abi3" and any(one.startswith("cp3") and int(one[3:]) <= 12 for one in python.split("."))
     ):
         return False
@@ -39,19 +42,45 @@ def fits(wheel: str) -> bool:
 
 def lock(name: str) -> str:
     """The text of one requirements file."""
-    pins: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["uv"]["constraint-dependencies"]
+    pins: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["uv"][
+        "constraint-dependencies"
+    ]
     with tempfile.TemporaryDirectory() as scratch:
         constraints, output = Path(scratch) / "constraints.txt", Path(scratch) / "pylock.toml"
         constraints.write_text("\n".join(pins) + "\n", encoding="utf-8")
-        command = ["uv", "pip", "compile", "--quiet", "--no-header", "--python-version", PYTHON, "--python-platform", PLATFORM]
-        command += ["--constraint", str(constraints), "--format", "pylock.toml", "--output-file", str(output), str(SOURCES / f"{name}.in")]
+        command = [
+            "uv",
+            "pip",
+            "compile",
+            "--quiet",
+            "--no-header",
+            "--python-version",
+            PYTHON,
+            "--python-platform",
+            PLATFORM,
+        ]
+        command += [
+            "--constraint",
+            str(constraints),
+            "--format",
+            "pylock.toml",
+            "--output-file",
+            str(output),
+            str(SOURCES / f"{name}.in"),
+        ]
         subprocess.run(command, check=True, cwd=ROOT)
         packages: list[dict[str, Any]] = tomllib.loads(output.read_text(encoding="utf-8"))["packages"]
     lines = [f"# Written by scripts/lock_pod.py from {name}.in, for Python {PYTHON} on {PLATFORM}"]
     for package in packages:
-        wheels = [wheel for wheel in package.get("wheels", []) if fits(wheel.get("name") or wheel["url"].rsplit("/", 1)[1])]
+        wheels = [
+            wheel
+            for wheel in package.get("wheels", [])
+            if fits(wheel.get("name") or wheel["url"].rsplit("/", 1)[1])
+        ]
         if not wheels:
-            raise SystemExit(f"{package['name']} {package['version']} has no wheel for {PYTHON} on {PLATFORM}")
+            raise SystemExit(
+                f"{package['name']} {package['version']} has no wheel for {PYTHON} on {PLATFORM}"
+            )
         hashes = " ".join(sorted({f"--hash=sha256:{wheel['hashes']['sha256']}" for wheel in wheels}))
         lines.append(f"{package['name']}=={package['version']} {hashes}")
     return "\n".join(lines) + "\n"

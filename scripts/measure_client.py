@@ -1,12 +1,14 @@
-"""Measures the exact lane's client against the golden server, and other load generators beside it. Prints Markdown.
+"""Measures the exact lane's client against the golden server, and other load generators beside it. Prints
+Markdown.
 
-uv run python scripts/measure_client.py                 # exactness, cost and saturation of our own client: about two minutes
-uv run python scripts/measure_client.py --with aiperf   # the same cells with aiperf, installed apart into a temporary environment
-uv run python scripts/measure_client.py --quick         # fewer requests, no saturation
+uv run python scripts/measure_client.py                 # exactness, cost and saturation of our own client:
+about two minutes uv run python scripts/measure_client.py --with aiperf   # the same cells with aiperf,
+installed apart into a temporary environment uv run python scripts/measure_client.py --quick         # fewer
+requests, no saturation
 
-Server and client are processes of their own. A cell is one server setting and one concurrency; the truth is what the server
-did in that very run. Processor time is that of the client and its children, start included; memory is that of its largest
-process, which for a tool of many processes is less than it takes.
+Server and client are processes of their own. A cell is one server setting and one concurrency; the truth is
+what the server did in that very run. Processor time is that of the client and its children, start included;
+memory is that of its largest process, which for a tool of many processes is less than it takes.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ words = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
 words.pre_tokenizer = pre_tokenizers.Whitespace()
 PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]").save_pretrained(sys.argv[1])
 """
-"""Makes the tokenizer that aiperf wants and, counting by the server's usage, has no need of. Its built-in one is downloaded."""
+"""Makes the tokenizer that aiperf wants and, counting by the server's usage, has no need of. Its built-in one
+is downloaded.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +80,28 @@ class Cell:
             return f"{'-' if value is None else format(value, f'.{digits}f')} / {truth:.{digits}f}"
 
         off = "-" if self.tpot is None else f"{100 * (self.tpot / self.true_tpot - 1):+.2f}%"
-        cells = [self.tool, self.server, str(self.concurrency), str(self.requests), pair(self.tpot, self.true_tpot, 2), off]
-        cells += [pair(self.ttft, self.true_ttft, 1), pair(self.tokens_per_step, self.true_tokens_per_step, 2)]
-        cells += [f"{self.cpu:.2f}", f"{self.peak_mb:.0f}", "-" if self.start is None else f"{self.start:.2f}"]
+        cells = [
+            self.tool,
+            self.server,
+            str(self.concurrency),
+            str(self.requests),
+            pair(self.tpot, self.true_tpot, 2),
+            off,
+        ]
+        cells += [
+            pair(self.ttft, self.true_ttft, 1),
+            pair(self.tokens_per_step, self.true_tokens_per_step, 2),
+        ]
+        cells += [
+            f"{self.cpu:.2f}",
+            f"{self.peak_mb:.0f}",
+            "-" if self.start is None else f"{self.start:.2f}",
+        ]
         return f"| {' | '.join(cells)} |"
 
 
-HEAD = """| tool | server | in flight | requests | TPOT ms | off | TTFT ms | tokens per step | CPU s | peak MB | start s |
+HEAD = """| tool | server | in flight | requests | TPOT ms | off | TTFT ms | tokens per step \
+| CPU s | peak MB | start s |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
 
 
@@ -90,7 +109,9 @@ HEAD = """| tool | server | in flight | requests | TPOT ms | off | TTFT ms | tok
 def golden(*arguments: str) -> Generator[tuple[str, list[dict[str, Any]]]]:
     """A golden server in its own process; the list holds its truth once the block has ended."""
     truth: list[dict[str, Any]] = []
-    process = subprocess.Popen([*MAIN, "golden", "--json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*MAIN, "golden", "--json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stderr is not None
     url = process.stderr.readline().split()[2].removesuffix("/v1,")
     try:
@@ -102,7 +123,9 @@ def golden(*arguments: str) -> Generator[tuple[str, list[dict[str, Any]]]]:
 
 
 def timed(command: list[str], **options: Any) -> tuple[float, float, float]:
-    """Runs a command. Returns when it was started, its processor seconds and its peak memory in MB, children included."""
+    """Runs a command. Returns when it was started, its processor seconds and its peak memory in MB, children
+    included.
+    """
     began = perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
     assert process.stderr is not None
@@ -110,7 +133,9 @@ def timed(command: list[str], **options: Any) -> tuple[float, float, float]:
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{errors.decode(errors='replace')[-2000:]}")
+        raise SystemExit(
+            f"{' '.join(command)} ended with {process.returncode}:\n{errors.decode(errors='replace')[-2000:]}"
+        )
     return began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
@@ -118,7 +143,10 @@ def prompts(folder: Path, count: int) -> Path:
     """A prompt file of its own for each cell, all prompts different."""
     path = folder / f"prompts-{count}.jsonl"
     path.write_text(
-        "".join(json.dumps({"prompt": f"Write about the number {number}."}) + "\n" for number in range(count)), encoding="utf-8"
+        "".join(
+            json.dumps({"prompt": f"Write about the number {number}."}) + "\n" for number in range(count)
+        ),
+        encoding="utf-8",
     )
     return path
 
@@ -127,7 +155,16 @@ def own(server: str, concurrency: int, count: int, folder: Path) -> Cell:
     """One cell with this project's client."""
     out = folder / f"own-{concurrency}-{len(list(folder.iterdir()))}"
     with golden(*SERVERS[server]) as (url, truth):
-        command = [*MAIN, "bench", "--target", url, "--prompts", str(prompts(folder, count)), "--output-tokens", str(TOKENS)]
+        command = [
+            *MAIN,
+            "bench",
+            "--target",
+            url,
+            "--prompts",
+            str(prompts(folder, count)),
+            "--output-tokens",
+            str(TOKENS),
+        ]
         command += ["--repeats", "1", "--warmup", "0", "--concurrency", str(concurrency), "--out", str(out)]
         began, cpu, peak = timed(command)
     records = list(measured(read_records(next(out.iterdir()) / "records.jsonl")))
@@ -137,7 +174,9 @@ def own(server: str, concurrency: int, count: int, folder: Path) -> Cell:
     from specdec.metrics.tpot import tpot
     from specdec.metrics.ttft import ttft
 
-    told = [1000 * median(value for record in records if (value := of(record)) is not None) for of in (tpot, ttft)]
+    told = [
+        1000 * median(value for record in records if (value := of(record)) is not None) for of in (tpot, ttft)
+    ]
     steps = median(value for record in records if (value := tokens_per_step(record)) is not None)
     true = truth[0]["median"]
     start = min(record.sent for record in records) - began
@@ -163,19 +202,50 @@ def aiperf(server: str, concurrency: int, count: int, folder: Path) -> Cell:
     binary = folder / "aiperf-env" / "bin"
     if not binary.exists():
         # From another folder, since this project's pins are not meant for it.
-        subprocess.run(["uv", "venv", "-q", "--python", sys.executable, str(binary.parent)], check=True, cwd=folder)
-        subprocess.run(["uv", "pip", "install", "-q", "--python", str(binary / "python"), AIPERF], check=True, cwd=folder)
+        subprocess.run(
+            ["uv", "venv", "-q", "--python", sys.executable, str(binary.parent)], check=True, cwd=folder
+        )
+        subprocess.run(
+            ["uv", "pip", "install", "-q", "--python", str(binary / "python"), AIPERF], check=True, cwd=folder
+        )
     words = folder / "words"
     if not words.exists():
         subprocess.run([str(binary / "python"), "-c", WORDS, str(words)], check=True, capture_output=True)
-    rows = "".join(json.dumps({"text": f"Write about the number {number}.", "output_length": TOKENS}) + "\n" for number in range(count))
+    rows = "".join(
+        json.dumps({"text": f"Write about the number {number}.", "output_length": TOKENS}) + "\n"
+        for number in range(count)
+    )
     source = folder / f"aiperf-{count}.jsonl"
     source.write_text(rows, encoding="utf-8")
     out = folder / f"aiperf-{concurrency}-{len(list(folder.iterdir()))}"
     with golden(*SERVERS[server]) as (url, truth):
-        command = [str(binary / "aiperf"), "profile", "--model", "golden", "--url", url, "--endpoint-type", "chat", "--streaming"]
-        command += ["--concurrency", str(concurrency), "--request-count", str(count), "--input-file", str(source)]
-        command += ["--custom-dataset-type", "single_turn", "--extra-inputs", "ignore_eos:true", "--extra-inputs", "temperature:0"]
+        command = [
+            str(binary / "aiperf"),
+            "profile",
+            "--model",
+            "golden",
+            "--url",
+            url,
+            "--endpoint-type",
+            "chat",
+            "--streaming",
+        ]
+        command += [
+            "--concurrency",
+            str(concurrency),
+            "--request-count",
+            str(count),
+            "--input-file",
+            str(source),
+        ]
+        command += [
+            "--custom-dataset-type",
+            "single_turn",
+            "--extra-inputs",
+            "ignore_eos:true",
+            "--extra-inputs",
+            "temperature:0",
+        ]
         command += [
             "--use-server-token-count",
             "--per-chunk-usage",
@@ -208,7 +278,9 @@ def aiperf(server: str, concurrency: int, count: int, folder: Path) -> Cell:
 
 
 async def flood(chunks: int) -> None:
-    """A server that answers every request at once with events made beforehand: faster than any client can read."""
+    """A server that answers every request at once with events made beforehand: faster than any client can
+    read.
+    """
     events = b"".join(
         b'data: {"id":"flood","object":"chat.completion.chunk","created":0,"model":"flood",'
         b'"choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}],'
@@ -242,7 +314,9 @@ async def flood(chunks: int) -> None:
 
 
 def drink(url: str, chunks: int, requests: int, out: Path) -> None:
-    """Reads the flood and prints chunks per second, per processor second, and memory after a tenth and at the end."""
+    """Reads the flood and prints chunks per second, per processor second, and memory after a tenth and at the
+    end.
+    """
     from specdec.benchmark.plan import Plan, Target, new_run_id
     from specdec.benchmark.prompts import Prompt
     from specdec.benchmark.run import RunEvent, run
@@ -272,7 +346,11 @@ def drink(url: str, chunks: int, requests: int, out: Path) -> None:
     cpu = now.user + now.system - used.user - used.system
     if manifest.counts != {"flood": {"ok": requests}}:
         raise SystemExit(f"flood: {manifest.counts} {manifest.problem}")
-    print(json.dumps({"wall": seconds, "cpu": cpu, "tenth": held[len(held) // 10], "end": held[-1], "most": max(held)}))
+    print(
+        json.dumps(
+            {"wall": seconds, "cpu": cpu, "tenth": held[len(held) // 10], "end": held[-1], "most": max(held)}
+        )
+    )
 
 
 def saturation(folder: Path, chunks: int, requests: int) -> str:
@@ -290,17 +368,21 @@ def saturation(folder: Path, chunks: int, requests: int) -> str:
     total = chunks * requests
     wall, cpu = told["wall"], told["cpu"]
     return (
-        f"{total:,} chunks on 8 streams: {total / wall:,.0f} per second of wall time, {total / cpu:,.0f} per second of one core "
-        f"({100 * cpu / wall:.0f}% of it used).\n"
-        f"Memory: {told['tenth']:.1f} MB after a tenth, {told['end']:.1f} MB at the end, {told['most']:.1f} MB at most."
+        f"{total:,} chunks on 8 streams: {total / wall:,.0f} per second of wall time, {total / cpu:,.0f} per"
+        f" second of one core ({100 * cpu / wall:.0f}% of it used).\nMemory: {told['tenth']:.1f} MB after a"
+        f" tenth, {told['end']:.1f} MB at the end, {told['most']:.1f} MB at most."
     )
 
 
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--with", dest="others", action="append", choices=["aiperf"], default=[], help="measure this tool too")
-    parser.add_argument("--quick", action="store_true", help="concurrency 1 and 4 with few requests, no saturation")
+    parser.add_argument(
+        "--with", dest="others", action="append", choices=["aiperf"], default=[], help="measure this tool too"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="concurrency 1 and 4 with few requests, no saturation"
+    )
     parser.add_argument("--flood", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--drink", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -319,7 +401,10 @@ def main() -> None:
                 for tool in tools:
                     print(tool(server, concurrency, count, Path(name)).row(), flush=True)
                     sleep(0.5)
-        print(f"\nLoad average of the machine: {', '.join(f'{value:.1f}' for value in os.getloadavg())}; {os.cpu_count()} cores.")
+        print(
+            f"\nLoad average of the machine: {', '.join(f'{value:.1f}' for value in os.getloadavg())};"
+            f" {os.cpu_count()} cores."
+        )
         if not given.quick:
             print(f"\n{saturation(Path(name), 2000, 500)}")
 

@@ -1,8 +1,10 @@
-"""Measures synthesis of the default experiment on this machine and prints a table of medians. Nothing asserts these times.
+"""Measures synthesis of the default experiment on this machine and prints a table of medians. Nothing asserts
+these times.
 
-Run it with ``uv run python scripts/measure_synth.py``. Node is the one of the Python package. The app runs as ``cdk.json`` has it run;
-what ``cdk synth`` takes beyond it is the command's own. Cold means that jsii has to unpack the CDK's packages first, as it does once
-per machine. Processor seconds count all processes and are the steadier number on a machine that does other things too.
+Run it with ``uv run python scripts/measure_synth.py``. Node is the one of the Python package. The app runs as
+``cdk.json`` has it run; what ``cdk synth`` takes beyond it is the command's own. Cold means that jsii has to
+unpack the CDK's packages first, as it does once per machine. Processor seconds count all processes and are
+the steadier number on a machine that does other things too.
 """
 
 from __future__ import annotations
@@ -106,7 +108,8 @@ def once(way: Way) -> tuple[float, float]:
 
 
 def phases() -> list[tuple[str, float, float]]:
-    """Seconds of each part of one warm synthesis without validation: wall, and Python's processor. In the rest, Python waits for Node.
+    """Seconds of each part of one warm synthesis without validation: wall, and Python's processor. In the
+    rest, Python waits for Node.
 
     The parts lack the start and the end of the processes.
     """
@@ -115,7 +118,10 @@ def phases() -> list[tuple[str, float, float]]:
         environment = {**_environment(), "CDK_VALIDATION": "false"}
         command = [sys.executable, *_options()[:-1], "-c", program]
         found = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
-    return [(name, float(wall), float(busy)) for name, wall, busy in (line.split("|") for line in found.stdout.splitlines())]
+    return [
+        (name, float(wall), float(busy))
+        for name, wall, busy in (line.split("|") for line in found.stdout.splitlines())
+    ]
 
 
 def _environment() -> dict[str, str]:
@@ -127,20 +133,29 @@ def _environment() -> dict[str, str]:
 def main() -> None:
     """Prints both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="runs per row; the cold row has one [default: 5]")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="runs per row; the cold row has one [default: 5]"
+    )
     rounds: int = parser.parse_args().rounds
-    node = subprocess.run([BIN / "node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    node = subprocess.run(
+        [BIN / "node", "--version"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     print(f"Python {sys.version.split()[0]}, Node {node}, {os.cpu_count()} processors, medians of {rounds}\n")
     once(ways()[1])
     print("| way | validation | wall, s | processor, s |\n| --- | --- | --- | --- |")
     for way in ways():
         runs = [once(way) for _ in range(1 if way.cold else rounds)]
         wall, processor = (statistics.median(column) for column in zip(*runs, strict=True))
-        print(f"| {way.name} | {'on' if way.validation else 'off'} | {wall:.1f} | {processor:.1f} |", flush=True)
+        print(
+            f"| {way.name} | {'on' if way.validation else 'off'} | {wall:.1f} | {processor:.1f} |", flush=True
+        )
     measured = [phases() for _ in range(rounds)]
     print("\n| part of a warm run, validation off | wall, s | Python, s |\n| --- | --- | --- |")
     for part in zip(*measured, strict=True):
-        wall, busy = statistics.median(wall for _, wall, _ in part), statistics.median(busy for _, _, busy in part)
+        wall, busy = (
+            statistics.median(wall for _, wall, _ in part),
+            statistics.median(busy for _, _, busy in part),
+        )
         print(f"| {part[0][0]} | {wall:.2f} | {busy:.2f} |")
 
 

@@ -3,8 +3,8 @@
     uv run python scripts/pin.py            # take what the lock file of this checkout resolved
     uv lock --upgrade && uv run python scripts/pin.py
 
-uv's lock file itself names registry hosts and is not committed; ``constraint-dependencies`` pins the same versions without
-them. uv reads that setting only from pyproject.toml, not from uv.toml.
+uv's lock file itself names registry hosts and is not committed; ``constraint-dependencies`` pins the same
+versions without them. uv reads that setting only from pyproject.toml, not from uv.toml.
 """
 
 from __future__ import annotations
@@ -19,8 +19,19 @@ BEGIN, END = "constraint-dependencies = [ # written by scripts/pin.py\n", "] # e
 
 def resolved() -> list[str]:
     """Requirement lines ``name==version ; marker`` of everything the lock file holds."""
-    export = ["uv", "export", "--all-groups", "--no-hashes", "--no-emit-project", "--no-annotate", "--no-header", "--quiet"]
-    lines = subprocess.run(export, cwd=PYPROJECT.parent, check=True, capture_output=True, text=True).stdout.splitlines()
+    export = [
+        "uv",
+        "export",
+        "--all-groups",
+        "--no-hashes",
+        "--no-emit-project",
+        "--no-annotate",
+        "--no-header",
+        "--quiet",
+    ]
+    lines = subprocess.run(
+        export, cwd=PYPROJECT.parent, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
     return sorted(line.strip() for line in lines if line.strip())
 
 

@@ -2,8 +2,9 @@
 
     uv run python scripts/render_dashboards.py RUN_FOLDER docs/dashboards
 
-Panels, their series, statistics and expressions are read from the dashboard that the stack would deploy, and the values from the
-datums that would be published. Panels of AWS's own metrics have no data here and are drawn empty, with the reason.
+Panels, their series, statistics and expressions are read from the dashboard that the stack would deploy, and
+the values from the datums that would be published. Panels of AWS's own metrics have no data here and are
+drawn empty, with the reason.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ COLUMN, ROW = 0.75, 0.42
 """Inches per grid unit."""
 
 
-def bodies(experiment: str, services: dict[str, str], test_cases: list[str], llmperf_cases: list[str]) -> dict[str, dict[str, Any]]:
+def bodies(
+    experiment: str, services: dict[str, str], test_cases: list[str], llmperf_cases: list[str]
+) -> dict[str, dict[str, Any]]:
     """The dashboards as deployed: name to body."""
     stack = cdk.Stack(cdk.App(), "Render", env=cdk.Environment(region="us-east-2"))
     Dashboards(
@@ -54,7 +57,9 @@ def bodies(experiment: str, services: dict[str, str], test_cases: list[str], llm
     for resource in Template.from_stack(stack).to_json()["Resources"].values():
         if resource["Type"] == "AWS::CloudWatch::Dashboard":
             parts = resource["Properties"]["DashboardBody"]["Fn::Join"][1]
-            found[resource["Properties"]["DashboardName"]] = json.loads("".join(p if isinstance(p, str) else "us-east-2" for p in parts))
+            found[resource["Properties"]["DashboardName"]] = json.loads(
+                "".join(p if isinstance(p, str) else "us-east-2" for p in parts)
+            )
     return found
 
 
@@ -62,7 +67,11 @@ def samples(datums: list[Datum]) -> dict[Place, Counter[float]]:
     """All published values of each series."""
     found: dict[Place, Counter[float]] = {}
     for one in datums:
-        place = (one.series.namespace, one.series.name, tuple(sorted(zip(one.series.dimensions, one.dimensions, strict=True))))
+        place = (
+            one.series.namespace,
+            one.series.name,
+            tuple(sorted(zip(one.series.dimensions, one.dimensions, strict=True))),
+        )
         counter = found.setdefault(place, Counter())
         counter.update(dict(zip(one.values, one.counts, strict=True)))
     return found
@@ -74,7 +83,12 @@ def statistic(values: Counter[float], name: str) -> float:
     match = re.fullmatch(r"p(\d+)", name)
     if match:
         return ordered[min(len(ordered) - 1, int(len(ordered) * int(match[1]) / 100))]
-    return {"Sum": sum(ordered), "Minimum": ordered[0], "Maximum": ordered[-1], "Average": sum(ordered) / len(ordered)}[name]
+    return {
+        "Sum": sum(ordered),
+        "Minimum": ordered[0],
+        "Maximum": ordered[-1],
+        "Average": sum(ordered) / len(ordered),
+    }[name]
 
 
 def bars(properties: dict[str, Any], data: dict[Place, Counter[float]]) -> list[tuple[str, float, str]]:
@@ -101,7 +115,9 @@ def bars(properties: dict[str, Any], data: dict[Place, Counter[float]]) -> list[
     for options in later:
         ratio = re.fullmatch(r"(\w+) / (\w+)", options["expression"])
         if ratio and ratio[1] in values and ratio[2] in values:
-            shown.append((options["label"], values[ratio[1]] / values[ratio[2]], options.get("color", "#1f77b4")))
+            shown.append(
+                (options["label"], values[ratio[1]] / values[ratio[2]], options.get("color", "#1f77b4"))
+            )
     return shown
 
 
@@ -117,24 +133,40 @@ def draw(body: dict[str, Any], data: dict[Place, Counter[float]], target: Path) 
     for widget in body["widgets"]:
         left, bottom = widget["x"] / 24, 1 - (widget["y"] + widget["height"]) / height
         wide, high = widget["width"] / 24, widget["height"] / height
-        panel: Any = figure.add_axes((left + 0.004, bottom + 0.1 / height, wide - 0.008, high - 0.2 / height), facecolor="white")
+        panel: Any = figure.add_axes(
+            (left + 0.004, bottom + 0.1 / height, wide - 0.008, high - 0.2 / height), facecolor="white"
+        )
         panel.set_xticks([])
         panel.set_yticks([])
         properties = widget["properties"]
         if widget["type"] == "text":
-            lines = [line for part in properties["markdown"].replace("**", "").splitlines() for line in textwrap.wrap(part, 170) or [""]]
+            lines = [
+                line
+                for part in properties["markdown"].replace("**", "").splitlines()
+                for line in textwrap.wrap(part, 170) or [""]
+            ]
             panel.text(0.01, 0.94, "\n".join(lines), va="top", fontsize=12, linespacing=1.35)
             continue
-        panel.text(0.01, 1 - 0.3 / widget["height"], properties["title"], va="top", fontsize=12, weight="bold")
+        panel.text(
+            0.01, 1 - 0.3 / widget["height"], properties["title"], va="top", fontsize=12, weight="bold"
+        )
         rows = bars(properties, data)
         if not rows:
             panel.text(
-                0.5, 0.5, "no data without AWS: emitted on the node or not measured in this run", ha="center", color="#777777", fontsize=11
+                0.5,
+                0.5,
+                "no data without AWS: emitted on the node or not measured in this run",
+                ha="center",
+                color="#777777",
+                fontsize=11,
             )
             continue
         axes: Any = figure.add_axes((left + wide * 0.3, bottom + high * 0.08, wide * 0.62, high * 0.74))
         axes.barh(
-            range(len(rows)), [value for _, value, _ in rows], color=[colour for _, _, colour in rows], height=min(0.8, 0.2 * len(rows))
+            range(len(rows)),
+            [value for _, value, _ in rows],
+            color=[colour for _, _, colour in rows],
+            height=min(0.8, 0.2 * len(rows)),
         )
         axes.set_yticks(range(len(rows)), [label for label, _, _ in rows], fontsize=10)
         axes.invert_yaxis()
@@ -151,9 +183,12 @@ def main() -> None:
     folder, target = Path(sys.argv[1]), Path(sys.argv[2])
     manifest, records = cloudwatch.load_run(folder)
     published = cloudwatch.run_datums(folder, manifest, records, experiment=manifest.experiment)
-    llmperf_cases = list(dict.fromkeys(one.dimensions[1] for one in published if one.series.namespace == "Qwen/LLMPerf"))
+    llmperf_cases = list(
+        dict.fromkeys(one.dimensions[1] for one in published if one.series.namespace == "Qwen/LLMPerf")
+    )
     services = {
-        name: f"service-{name}" for name in sorted(manifest.variants, key=lambda name: manifest.variants[name]["role"] != "baseline")
+        name: f"service-{name}"
+        for name in sorted(manifest.variants, key=lambda name: manifest.variants[name]["role"] != "baseline")
     }
     test_cases = list(dict.fromkeys(record.test_case for record in records))
     target.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
 """Predicted against measured: what one window of a sweep says about the others.
 
-    uv run specdec tune --sweep 3,5,7,9,12,15 --test-case repetition --test-case json --test-case code --test-case story
-    uv run python scripts/window_proof.py runs/<run id> --from 7 [--plot docs/window-proof.svg]
+    uv run specdec tune --sweep 3,5,7,9,12,15 --test-case repetition --test-case json --test-case code
+    --test-case story uv run python scripts/window_proof.py runs/<run id> --from 7 [--plot
+    docs/window-proof.svg]
 
 Prints a table in Markdown and the median error over all windows that the prediction had not seen.
 """
@@ -20,20 +21,35 @@ from specdec.report.source import read_run
 
 
 def predicted_and_measured(folder: Path, window: int) -> list[tuple[WindowAdvice, dict[int, float]]]:
-    """Per test case, the advice drawn from ``window`` alone, and the measured seconds per token of every window of the sweep."""
+    """Per test case, the advice drawn from ``window`` alone, and the measured seconds per token of every
+    window of the sweep.
+    """
     run = read_run(folder)
-    seen = {name: v for name, v in run.manifest.variants.items() if v.get("role") == "baseline" or v.get("window") == window}
-    alone = judge(replace(run.manifest, variants=seen), [record for record in run.records if record.variant in seen])
+    seen = {
+        name: v
+        for name, v in run.manifest.variants.items()
+        if v.get("role") == "baseline" or v.get("window") == window
+    }
+    alone = judge(
+        replace(run.manifest, variants=seen), [record for record in run.records if record.variant in seen]
+    )
     whole = judge(run.manifest, run.records)
-    measured = {a.test_case: {p.window: p.measured_tpot for p in a.curve if p.measured_tpot is not None} for a in whole.windows}
+    measured = {
+        a.test_case: {p.window: p.measured_tpot for p in a.curve if p.measured_tpot is not None}
+        for a in whole.windows
+    }
     return [(advice, measured[advice.test_case]) for advice in alone.windows if advice.test_case is not None]
 
 
 def main() -> None:
     """Prints the table; draws the plot if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--from", dest="window", type=int, required=True, help="the one window the prediction may see")
+    parser.add_argument(
+        "--from", dest="window", type=int, required=True, help="the one window the prediction may see"
+    )
     parser.add_argument("--plot", type=Path)
     arguments = parser.parse_args()
     rows = predicted_and_measured(arguments.folder, arguments.window)
@@ -49,7 +65,9 @@ def main() -> None:
             seen = " (seen)" if point.window == arguments.window else ""
             values = f"{1000 * point.tpot:.1f} ms | {1000 * measured[point.window]:.1f} ms"
             print(f"| {advice.test_case} | {point.window}{seen} | {values} | {error:+.0%} |")
-    print(f"\nMedian error over {len(errors)} unseen windows: {median(errors):.1%}; largest {max(errors):.1%}.")
+    print(
+        f"\nMedian error over {len(errors)} unseen windows: {median(errors):.1%}; largest {max(errors):.1%}."
+    )
     if arguments.plot:
         _plot(rows, arguments.plot)
 
@@ -64,7 +82,13 @@ def _plot(rows: list[tuple[WindowAdvice, dict[int, float]]], path: Path) -> None
     for place, (advice, measured) in enumerate(rows, 1):
         axes = figure.add_subplot(1, len(rows), place)
         windows = [point.window for point in advice.curve]
-        axes.fill_between(windows, [1000 * p.low for p in advice.curve], [1000 * p.high for p in advice.curve], alpha=0.2, linewidth=0)
+        axes.fill_between(
+            windows,
+            [1000 * p.low for p in advice.curve],
+            [1000 * p.high for p in advice.curve],
+            alpha=0.2,
+            linewidth=0,
+        )
         axes.plot(windows, [1000 * point.tpot for point in advice.curve], label="predicted")
         axes.plot(list(measured), [1000 * value for value in measured.values()], "o", label="measured")
         axes.axhline(1000 * advice.baseline_tpot, linestyle=":", color="gray", label="off")

@@ -21,10 +21,10 @@ HEAD = """# Commands
 
 This page is written by `scripts/write_commands.py` from what `--help` prints.
 
-Results go to stdout; progress, messages and errors go to stderr. Colours appear on a terminal only, and not at all with
-`NO_COLOR` set. Commands with `--json` print one JSON document and nothing else to stdout. Every region, stack and bucket
-comes from the experiment file. Commands that ask AWS use the ordinary credential chain: environment, `AWS_PROFILE`, IAM
-Identity Center, instance role.
+Results go to stdout; progress, messages and errors go to stderr. Colours appear on a terminal only,
+and not at all with `NO_COLOR` set. Commands with `--json` print one JSON document and nothing else
+to stdout. Every region, stack and bucket comes from the experiment file. Commands that ask AWS use
+the ordinary credential chain: environment, `AWS_PROFILE`, IAM Identity Center, instance role.
 
 | exit code | meaning |
 | --- | --- |
@@ -43,13 +43,18 @@ Identity Center, instance role.
 | zsh | `eval "$(_SPECDEC_COMPLETE=zsh_source specdec)"` in `~/.zshrc` |
 | fish | `_SPECDEC_COMPLETE=fish_source specdec \\| source` in `~/.config/fish/completions/specdec.fish` |
 
-`specdec` is on the path in a shell where `.venv/bin/activate` was sourced; elsewhere it is `uv run specdec`.
+`specdec` is on the path in a shell where `.venv/bin/activate` was sourced; elsewhere it is `uv run
+specdec`.
 """
 
 
 def helps(command: click.Command, name: str, parent: click.Context | None = None) -> list[tuple[str, str]]:
     """Name and help of a command, and of every command below it."""
-    settings: dict[str, Any] = {**command.context_settings, "max_content_width": WIDTH, "terminal_width": WIDTH}
+    settings: dict[str, Any] = {
+        **command.context_settings,
+        "max_content_width": WIDTH,
+        "terminal_width": WIDTH,
+    }
     context = click.Context(command, info_name=name, parent=parent, **settings)
     found = [(context.command_path, command.get_help(context))]
     if isinstance(command, click.Group):

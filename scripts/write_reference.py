@@ -22,9 +22,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "experiment.md"
 
 HEAD = """# The experiment file
 
-One TOML file describes the whole experiment; `experiment.toml` is the published one. Unknown keys are refused, and all
-mistakes are reported in one run. This page is written by `scripts/write_reference.py` from the types in
-`specdec/experiment.py`.
+One TOML file describes the whole experiment; `experiment.toml` is the published one. Unknown keys
+are refused, and all mistakes are reported in one run. This page is written by
+`scripts/write_reference.py` from the types in `specdec/experiment.py`.
 """
 
 
@@ -68,7 +68,8 @@ def table(heading: str, section: type[Section]) -> list[str]:
     for name, field in section.model_fields.items():
         if nested(field.annotation) is None:
             lines.append(
-                f"| `{name}` | {kind(field.annotation)} | {default(field)} | {html.escape(field.description or '', quote=False)} |"
+                f"| `{name}` | {kind(field.annotation)} | {default(field)} |"
+                f" {html.escape(field.description or '', quote=False)} |"
             )
     return lines
 
@@ -89,7 +90,9 @@ def page() -> str:
         if section is None:
             continue
         origin = get_origin(field.annotation)
-        heading = f"`[[{name}]]`" if origin is tuple else f"`[{name}.<name>]`" if origin is dict else f"`[{name}]`"
+        heading = (
+            f"`[[{name}]]`" if origin is tuple else f"`[{name}.<name>]`" if origin is dict else f"`[{name}]`"
+        )
         lines += table(heading, section)
     return "\n".join(lines) + "\n"
 

@@ -57,12 +57,16 @@ class DeniedError(NoAccessError):
     """
 
     def __init__(self, action: str, message: str) -> None:
-        super().__init__(f"not allowed: {action} ({message})", remedy=f"Let this identity do {action}, or use one that may")
+        super().__init__(
+            f"not allowed: {action} ({message})", remedy=f"Let this identity do {action}, or use one that may"
+        )
         self.action = action
 
 
 class UnknownCallerError(NoAccessError):
-    """AWS does not know these credentials; in a region that the account has not enabled, it does not know good ones either."""
+    """AWS does not know these credentials; in a region that the account has not enabled, it does not know
+    good ones either.
+    """
 
 
 class AnswerFault(SpecdecError):
@@ -96,7 +100,8 @@ def config() -> Config:
 def calls() -> Generator[None]:
     """Within this block, what botocore raises becomes an error of this project.
 
-    Errors that answer the question asked (no such stack, no such bucket, no capacity) pass through as they are.
+    Errors that answer the question asked (no such stack, no such bucket, no capacity) pass through as they
+    are.
 
     Raises:
         NoAccessError: no credentials, expired, unknown or refused ones.
@@ -110,7 +115,12 @@ def calls() -> Generator[None]:
         yield
     except (aws.NoCredentialsError, aws.PartialCredentialsError, aws.NoAuthTokenError) as error:
         raise NoAccessError(f"no AWS credentials: {error}", remedy=_SIGN_IN) from None
-    except (aws.ProfileNotFound, aws.CredentialRetrievalError, aws.InvalidConfigError, aws.ConfigParseError) as error:
+    except (
+        aws.ProfileNotFound,
+        aws.CredentialRetrievalError,
+        aws.InvalidConfigError,
+        aws.ConfigParseError,
+    ) as error:
         raise NoAccessError(f"AWS credentials cannot be read: {error}", remedy=_SIGN_IN) from None
     except (aws.SSOError, aws.TokenRetrievalError) as error:
         raise NoAccessError(f"the AWS sign-in has ended: {error}", remedy="aws sso login") from None
@@ -127,7 +137,8 @@ def calls() -> Generator[None]:
 
 @contextmanager
 def doing(what: str) -> Generator[None]:
-    """Within this block nothing that AWS says is an answer: every refusal, error and silence becomes an error that names what failed.
+    """Within this block nothing that AWS says is an answer: every refusal, error and silence becomes an error
+    that names what failed.
 
     Args:
         what: what the block does, e.g. ``write s3://bucket/key``.
@@ -156,17 +167,23 @@ def doing(what: str) -> Generator[None]:
         fault = error if isinstance(error, SpecdecError) else unexpected(error)
         if fault is None:
             raise
-        kind = next((kind for kind in (NoAccessError, EnvironmentFault) if isinstance(fault, kind)), SpecdecError)
+        kind = next(
+            (kind for kind in (NoAccessError, EnvironmentFault) if isinstance(fault, kind)), SpecdecError
+        )
         raise kind(f"cannot {what}: {fault}", remedy=fault.remedy) from None
 
 
 def _no_region(error: Exception) -> BadInputError:
     remedy = "Name a region with --region, or set AWS_DEFAULT_REGION"
-    return BadInputError("command line", [Mistake("--region", None, f"cannot be told: {str(error).rstrip('.')}", remedy)])
+    return BadInputError(
+        "command line", [Mistake("--region", None, f"cannot be told: {str(error).rstrip('.')}", remedy)]
+    )
 
 
 def _unreachable(error: Exception) -> EnvironmentFault:
-    return EnvironmentFault(f"AWS cannot be reached: {error}", remedy="Check network, proxy and AWS_ENDPOINT_URL")
+    return EnvironmentFault(
+        f"AWS cannot be reached: {error}", remedy="Check network, proxy and AWS_ENDPOINT_URL"
+    )
 
 
 _SIGN_IN = "Sign in (aws sso login, aws configure) or set AWS_PROFILE"
@@ -178,31 +195,45 @@ def code(error: ClientError) -> str:
 
 
 def translate(error: ClientError) -> SpecdecError | None:
-    """The error of this project that AWS's refusal stands for, or None where it is an answer and not a refusal."""
+    """The error of this project that AWS's refusal stands for, or None where it is an answer and not a
+    refusal.
+    """
     name = code(error)
     message = str(error.response.get("Error", {}).get("Message", "")) or name
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if name in _EXPIRED:
-        return NoAccessError(f"AWS credentials have expired ({name})", remedy="Sign in again: aws sso login, or renew the session token")
+        return NoAccessError(
+            f"AWS credentials have expired ({name})",
+            remedy="Sign in again: aws sso login, or renew the session token",
+        )
     if name in _UNKNOWN_CALLER:
         return UnknownCallerError(f"AWS does not accept these credentials ({name})", remedy=_SIGN_IN)
     if name in _DENIED:
         return DeniedError(action(error), message)
     if name in _NOT_SUBSCRIBED:
-        return NoAccessError(f"this account may not use the service or region ({name})", remedy="Enable the region in the account settings")
+        return NoAccessError(
+            f"this account may not use the service or region ({name})",
+            remedy="Enable the region in the account settings",
+        )
     if name in _THROTTLED or status == 429:
-        return ThrottledError(f"AWS is throttling {action(error)} ({name})", remedy="Wait a minute and run the command again")
+        return ThrottledError(
+            f"AWS is throttling {action(error)} ({name})", remedy="Wait a minute and run the command again"
+        )
     return None
 
 
 def unexpected(error: Exception) -> SpecdecError | None:
-    """The error of this project for whatever botocore raised that no caller took for an answer; None for what is not botocore's."""
+    """The error of this project for whatever botocore raised that no caller took for an answer; None for what
+    is not botocore's.
+    """
     from botocore.exceptions import BotoCoreError, ClientError, InvalidRegionError, NoRegionError
     from botocore.parsers import ResponseParserError
 
     if isinstance(error, ClientError):
         told = str(error.response.get("Error", {}).get("Message", "")) or "no reason given"
-        return translate(error) or AnswerFault(f"AWS answers {action(error)} with {code(error)}: {told}", remedy=_UNEXPECTED)
+        return translate(error) or AnswerFault(
+            f"AWS answers {action(error)} with {code(error)}: {told}", remedy=_UNEXPECTED
+        )
     if isinstance(error, (NoRegionError, InvalidRegionError)):
         return _no_region(error)
     if isinstance(error, (BotoCoreError, ResponseParserError)):
@@ -232,4 +263,6 @@ def pages(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
         key: name of the list in each page.
         arguments: of the call.
     """
-    return [item for page in client.get_paginator(operation).paginate(**arguments) for item in page.get(key, [])]
+    return [
+        item for page in client.get_paginator(operation).paginate(**arguments) for item in page.get(key, [])
+    ]

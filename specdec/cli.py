@@ -27,7 +27,9 @@ COMMANDS = {
     "clone": "Take the experiment to another region.",
     "leftovers": "List what still exists after the stack is destroyed.",
 }
-"""Subcommand name to its line in ``specdec --help``, in the order a user meets them. The module is ``specdec.commands.<name>``."""
+"""Subcommand name to its line in ``specdec --help``, in the order a user meets them. The module is
+``specdec.commands.<name>``.
+"""
 
 
 class LazyGroup(click.Group):
@@ -51,13 +53,15 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(package_name="specdec")
 def cli() -> None:
     """Does speculative decoding pay on Trainium2, for your prompts and your model pair?
 
-    Exit codes: 0 done; 1 the answer is no (a run failed, a check found blockers); 2 wrong input; 3 no access to AWS;
-    4 this machine cannot do it now; 130 interrupted.
+    Exit codes: 0 done; 1 the answer is no (a run failed, a check found blockers); 2 wrong input; 3 no access
+    to AWS; 4 this machine cannot do it now; 130 interrupted.
     """
 
 
@@ -83,7 +87,9 @@ def main() -> None:
         sys.exit(EXIT_INTERRUPTED)
     except Exception as error:
         # Only a command that asks AWS has loaded botocore.
-        fault = importlib.import_module("specdec.aws").unexpected(error) if "botocore" in sys.modules else None
+        fault = (
+            importlib.import_module("specdec.aws").unexpected(error) if "botocore" in sys.modules else None
+        )
         if fault is None:
             raise
         _end(fault)

@@ -1,4 +1,6 @@
-"""One look for every command: progress and messages on stderr, results on stdout, colour only where a person looks."""
+"""One look for every command: progress and messages on stderr, results on stdout, colour only where a person
+looks.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ def say(message: str) -> None:
 
 
 class Progress:
-    """How far one long step is. ``update`` may be called as often as wanted; lines are drawn at most ten times a second.
+    """How far one long step is. ``update`` may be called as often as wanted; lines are drawn at most ten
+    times a second.
 
     Attributes:
         title: what the step is.

@@ -25,7 +25,9 @@ _NAME = r"^[a-z][a-z0-9-]*[a-z0-9]$"
 
 
 class Section(BaseModel):
-    """A table of the experiment file. A misspelt key in an hour-long deploy is dear, so unknown keys are refused."""
+    """A table of the experiment file. A misspelt key in an hour-long deploy is dear, so unknown keys are
+    refused.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -38,40 +40,64 @@ class Cluster(Section):
     """The Kubernetes cluster."""
 
     kubernetes_version: Literal["1.34", "1.35", "1.36"] = Field(
-        default="1.36", description="Kubernetes minor version; 1.34 is the first with Dynamic Resource Allocation as a stable API"
+        default="1.36",
+        description=(
+            "Kubernetes minor version; 1.34 is the first with Dynamic Resource Allocation as a stable API"
+        ),
     )
     vpc_cidr: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+\.\d+/\d+$")] = Field(
         default="10.42.0.0/16", description="address range of the VPC"
     )
     public_access_cidrs: tuple[str, ...] = Field(
-        default=(), description="address ranges that may reach the API endpoint from the internet; none leaves it private"
+        default=(),
+        description=(
+            "address ranges that may reach the API endpoint from the internet; none leaves it private"
+        ),
     )
     admin_principal_arns: tuple[str, ...] = Field(
-        default=(), description="IAM principals that become cluster administrators; without one, only the deployment itself gets in"
+        default=(),
+        description=(
+            "IAM principals that become cluster administrators; without one, only the deployment itself"
+            " gets in"
+        ),
     )
     log_retention_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365] = Field(
         default=30, description="days that control-plane, container and flow logs are kept"
     )
     addon_versions: dict[str, str] = Field(
         default_factory=dict,
-        description="EKS add-on to version; one left out gets the default that EKS has for it when it is created",
+        description=(
+            "EKS add-on to version; one left out gets the default that EKS has for it when it is created"
+        ),
     )
 
 
 class Capacity(Section):
     """The accelerator nodes."""
 
-    instance_type: str = Field(default="trn2.48xlarge", description="EC2 instance type of the accelerator nodes")
-    purchase: Literal["on-demand", "reservation", "capacity-block"] = Field(
-        default="on-demand", description="how the capacity is bought; the last two need placement.<region>.reservation_id"
+    instance_type: str = Field(
+        default="trn2.48xlarge", description="EC2 instance type of the accelerator nodes"
     )
-    desired_nodes: int = Field(default=1, ge=0, description="accelerator nodes to start with; 0 deploys everything else")
+    purchase: Literal["on-demand", "reservation", "capacity-block"] = Field(
+        default="on-demand",
+        description="how the capacity is bought; the last two need placement.<region>.reservation_id",
+    )
+    desired_nodes: int = Field(
+        default=1, ge=0, description="accelerator nodes to start with; 0 deploys everything else"
+    )
     max_nodes: int = Field(default=1, ge=1, description="upper limit of the node group")
-    root_volume_gib: int = Field(default=500, ge=100, le=16384, description="root volume in GiB; Neuron images are tens of GiB each")
-    efa: bool = Field(default=False, description="attach EFA interfaces; an experiment on one node needs none")
-    system_instance_type: str = Field(default="m7i.2xlarge", description="EC2 instance type of the node for system pods and the benchmark")
+    root_volume_gib: int = Field(
+        default=500, ge=100, le=16384, description="root volume in GiB; Neuron images are tens of GiB each"
+    )
+    efa: bool = Field(
+        default=False, description="attach EFA interfaces; an experiment on one node needs none"
+    )
+    system_instance_type: str = Field(
+        default="m7i.2xlarge", description="EC2 instance type of the node for system pods and the benchmark"
+    )
     allow_unlisted_region: bool = Field(
-        default=False, description="deploy to a region that the catalogue does not know to offer the instance type"
+        default=False,
+        description="deploy to a region that the catalogue does not know to offer the instance type",
     )
 
 
@@ -80,47 +106,80 @@ class Placement(Section):
 
     zone: str = Field(description="availability zone of the accelerator node group")
     reservation_id: str | None = Field(
-        default=None, pattern=r"^cr-[0-9a-f]+$", description="capacity reservation or Capacity Block to launch into"
+        default=None,
+        pattern=r"^cr-[0-9a-f]+$",
+        description="capacity reservation or Capacity Block to launch into",
     )
     second_zone: str | None = Field(
-        default=None, description="other zone of the control plane, which needs two; else the first other one that the catalogue knows"
+        default=None,
+        description=(
+            "other zone of the control plane, which needs two; else the first other one that the catalogue"
+            " knows"
+        ),
     )
     bucket: str | None = Field(
         default=None,
         pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$",
-        description="bucket kept from an earlier stack, used instead of a new one; its models and artifacts need not be made again",
+        description=(
+            "bucket kept from an earlier stack, used instead of a new one; its models and artifacts need not"
+            " be made again"
+        ),
     )
 
 
 class Serving(Section):
     """What both services have in common."""
 
-    stack: str = Field(default="vllm-0.9.1-sdk-2.26.1", description="serving stack: a name from `specdec stacks`")
+    stack: str = Field(
+        default="vllm-0.9.1-sdk-2.26.1", description="serving stack: a name from `specdec stacks`"
+    )
     target: str = Field(default="Qwen/Qwen3-32B", description="target model")
     tensor_parallel_degree: int = Field(default=32, ge=1, description="logical cores one service spans")
-    logical_core_size: Literal[1, 2] = Field(default=2, description="physical NeuronCores per logical core (LNC)")
+    logical_core_size: Literal[1, 2] = Field(
+        default=2, description="physical NeuronCores per logical core (LNC)"
+    )
     devices: int = Field(default=8, ge=1, description="neighbouring Neuron devices per service")
-    max_model_len: int = Field(default=1024, ge=128, description="longest prompt plus output, tokens; compiled into the graph")
-    max_num_seqs: int = Field(default=4, ge=1, description="sequences decoded together; compiled into the graph")
+    max_model_len: int = Field(
+        default=1024, ge=128, description="longest prompt plus output, tokens; compiled into the graph"
+    )
+    max_num_seqs: int = Field(
+        default=4, ge=1, description="sequences decoded together; compiled into the graph"
+    )
     sequence_parallel: bool = Field(
         default=False,
-        description="sequence parallelism in prefill, given to every service since the library's own defaults differ",
+        description=(
+            "sequence parallelism in prefill, given to every service since the library's own defaults differ"
+        ),
     )
     overrides: dict[str, Override] = Field(
-        default_factory=dict, description="further settings of the serving library, by its own names, for every service"
+        default_factory=dict,
+        description="further settings of the serving library, by its own names, for every service",
     )
     allocation: Literal["dra", "device-plugin"] = Field(
-        default="dra", description="device allocation: Dynamic Resource Allocation, or the Neuron device plugin with its scheduler"
+        default="dra",
+        description=(
+            "device allocation: Dynamic Resource Allocation, or the Neuron device plugin with its scheduler"
+        ),
     )
     neighbours: Literal["topology", "devicegroup", "none"] = Field(
         default="topology",
-        description="device attribute that keeps a service's devices together: `devicegroup` is documented for nodes with EFA only",
+        description=(
+            "device attribute that keeps a service's devices together: `devicegroup` is documented for nodes"
+            " with EFA only"
+        ),
     )
     startup_minutes: int = Field(
-        default=180, ge=5, le=720, description="minutes a server may take to load, or to compile first, before it is restarted"
+        default=180,
+        ge=5,
+        le=720,
+        description="minutes a server may take to load, or to compile first, before it is restarted",
     )
     hf_token_secret: str | None = Field(
-        default=None, min_length=1, description="name or ARN of a Secrets Manager secret that holds a Hugging Face token, for gated models"
+        default=None,
+        min_length=1,
+        description=(
+            "name or ARN of a Secrets Manager secret that holds a Hugging Face token, for gated models"
+        ),
     )
 
 
@@ -128,15 +187,22 @@ class Variant(Section):
     """One service. What it leaves out it has from ``serving``; a variant without a draft is a baseline."""
 
     name: str = Field(pattern=_NAME, max_length=32, description="name in reports, metrics and records")
-    service: str = Field(pattern=_NAME, max_length=40, description="Kubernetes name of its Deployment and Service")
+    service: str = Field(
+        pattern=_NAME, max_length=40, description="Kubernetes name of its Deployment and Service"
+    )
     mode: Mode | None = Field(default=None, description="speculation mode; leave out for standard decoding")
     draft: str | None = Field(default=None, description="draft model")
-    window: int | None = Field(default=None, ge=1, le=32, description="num_speculative_tokens: tokens the draft proposes per step")
-    tensor_parallel_degree: int | None = Field(default=None, ge=1, description="instead of serving.tensor_parallel_degree")
+    window: int | None = Field(
+        default=None, ge=1, le=32, description="num_speculative_tokens: tokens the draft proposes per step"
+    )
+    tensor_parallel_degree: int | None = Field(
+        default=None, ge=1, description="instead of serving.tensor_parallel_degree"
+    )
     devices: int | None = Field(default=None, ge=1, description="instead of serving.devices")
     max_num_seqs: int | None = Field(default=None, ge=1, description="instead of serving.max_num_seqs")
     overrides: dict[str, Override] = Field(
-        default_factory=dict, description="further settings of the serving library for this service, over serving.overrides"
+        default_factory=dict,
+        description="further settings of the serving library for this service, over serving.overrides",
     )
 
     @property
@@ -149,23 +215,42 @@ class Benchmark(Section):
     """What is asked of the services."""
 
     lanes: tuple[Lane, ...] = Field(default=("exact",), min_length=1, description="which clients measure")
-    prompts: str = Field(default="classes", description="a shipped prompt set (`classes`, `published`) or the path of a JSONL or text file")
-    output_tokens: int = Field(default=600, ge=2, description="tokens every request generates, end-of-sequence ignored")
+    prompts: str = Field(
+        default="classes",
+        description="a shipped prompt set (`classes`, `published`) or the path of a JSONL or text file",
+    )
+    output_tokens: int = Field(
+        default=600, ge=2, description="tokens every request generates, end-of-sequence ignored"
+    )
     concurrency: int = Field(default=4, ge=1, description="requests in flight")
     repeats: int = Field(default=2, ge=1, description="times each prompt is sent to each variant")
-    temperature: float = Field(default=0.0, ge=0.0, le=2.0, description="0 decodes greedily; parity can be judged only then")
+    temperature: float = Field(
+        default=0.0, ge=0.0, le=2.0, description="0 decodes greedily; parity can be judged only then"
+    )
     thinking: bool = Field(default=False, description="Qwen3 thinking mode, set in every request")
-    api: Literal["chat", "completions"] = Field(default="chat", description="route: /v1/chat/completions or /v1/completions")
+    api: Literal["chat", "completions"] = Field(
+        default="chat", description="route: /v1/chat/completions or /v1/completions"
+    )
     schedule: Literal["alternate", "concurrent"] = Field(
-        default="alternate", description="variants take turns in blocks, or all are loaded at once as in the published experiment"
+        default="alternate",
+        description="variants take turns in blocks, or all are loaded at once as in the published experiment",
     )
     arrival: Literal["closed", "poisson", "constant"] = Field(
-        default="closed", description="keep `concurrency` requests in flight, or send at `rate` whatever comes back"
+        default="closed",
+        description="keep `concurrency` requests in flight, or send at `rate` whatever comes back",
     )
-    rate: float | None = Field(default=None, gt=0, description="requests per second and variant, for poisson and constant arrival")
-    warmup: int | None = Field(default=None, ge=0, description="unmeasured requests per variant before the others; else `concurrency`")
+    rate: float | None = Field(
+        default=None, gt=0, description="requests per second and variant, for poisson and constant arrival"
+    )
+    warmup: int | None = Field(
+        default=None,
+        ge=0,
+        description="unmeasured requests per variant before the others; else `concurrency`",
+    )
     seed: int = Field(default=1, ge=0, description="fixes order, arrivals and, above temperature 0, sampling")
-    stall_seconds: float = Field(default=120.0, gt=0, description="deadline without a byte from the server, the first token included")
+    stall_seconds: float = Field(
+        default=120.0, gt=0, description="deadline without a byte from the server, the first token included"
+    )
     request_seconds: float = Field(default=1800.0, gt=0, description="deadline of a whole request")
 
 
@@ -177,8 +262,12 @@ class ModelFacts(Section):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
         description="git revision on Hugging Face; a branch is looked up once, when the model is staged",
     )
-    architecture: str | None = Field(default=None, description="class name in the model's config.json; must equal the target's for a draft")
-    tokenizer: str | None = Field(default=None, description="name of the tokenizer; draft and target must have the same one")
+    architecture: str | None = Field(
+        default=None, description="class name in the model's config.json; must equal the target's for a draft"
+    )
+    tokenizer: str | None = Field(
+        default=None, description="name of the tokenizer; draft and target must have the same one"
+    )
     layers: int | None = Field(default=None, ge=1, description="decoder layers")
     hidden_size: int | None = Field(default=None, ge=1, description="width of the residual stream")
     attention_heads: int | None = Field(default=None, ge=1, description="query heads")
@@ -187,7 +276,9 @@ class ModelFacts(Section):
     intermediate_size: int | None = Field(default=None, ge=1, description="width of the feed-forward layer")
     vocabulary: int | None = Field(default=None, ge=1, description="rows of the embedding")
     max_positions: int | None = Field(default=None, ge=1, description="longest context, tokens")
-    tied_embeddings: bool | None = Field(default=None, description="input and output embedding are one matrix")
+    tied_embeddings: bool | None = Field(
+        default=None, description="input and output embedding are one matrix"
+    )
     parameters: int | None = Field(default=None, ge=1, description="weights stored, count")
 
 
@@ -203,44 +294,67 @@ class Store(Section):
 class Guards(Section):
     """Limits on what a forgotten experiment can cost."""
 
-    monthly_budget_usd: float | None = Field(default=None, gt=0, description="budget whose notifications go to budget_email")
+    monthly_budget_usd: float | None = Field(
+        default=None, gt=0, description="budget whose notifications go to budget_email"
+    )
     budget_covers: Literal["region", "experiment"] = Field(
         default="region",
-        description="costs that count: all of the region, or those with the tag `experiment`, seen only once it is a cost allocation tag",
+        description=(
+            "costs that count: all of the region, or those with the tag `experiment`, seen only once it is a"
+            " cost allocation tag"
+        ),
     )
-    budget_email: str | None = Field(default=None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="who hears of the budget")
+    budget_email: str | None = Field(
+        default=None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="who hears of the budget"
+    )
     scale_down_at: str | None = Field(
         default=None,
         pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}$",
         description="UTC time at which the accelerator nodes are set to 0",
     )
     scale_down_every_hours: int | None = Field(
-        default=None, ge=1, le=168, description="set the accelerator nodes to 0 every so many hours, counted from the deployment"
+        default=None,
+        ge=1,
+        le=168,
+        description="set the accelerator nodes to 0 every so many hours, counted from the deployment",
     )
 
 
 class Cost(Section):
     """Prices that turn times into money."""
 
-    node_usd_per_hour: float | None = Field(default=None, gt=0, description="price of one accelerator node; else the catalogue's")
+    node_usd_per_hour: float | None = Field(
+        default=None, gt=0, description="price of one accelerator node; else the catalogue's"
+    )
 
 
 class Experiment(Section):
     """The whole experiment."""
 
-    name: str = Field(pattern=_NAME, max_length=24, description="prefix of every name in the account; a stack is `<name>-<region>`")
+    name: str = Field(
+        pattern=_NAME,
+        max_length=24,
+        description="prefix of every name in the account; a stack is `<name>-<region>`",
+    )
     owner: str = Field(default="unknown", min_length=1, description="value of the owner tag")
     regions: tuple[str, ...] = Field(min_length=1, description="one stack each")
     tags: dict[str, str] = Field(
         default_factory=dict,
-        description="further tags for everything in the account but instances and volumes, which carry `experiment` and `Name`",
+        description=(
+            "further tags for everything in the account but instances and volumes, which carry `experiment`"
+            " and `Name`"
+        ),
     )
     cluster: Cluster = Cluster()
     capacity: Capacity = Capacity()
     placement: dict[str, Placement] = Field(default_factory=dict, description="per region")
     serving: Serving = Serving()
-    variants: tuple[Variant, ...] = Field(min_length=1, description="the services to compare; the first without a draft is the baseline")
-    models: dict[str, ModelFacts] = Field(default_factory=dict, description="models the catalogue does not know, by Hugging Face id")
+    variants: tuple[Variant, ...] = Field(
+        min_length=1, description="the services to compare; the first without a draft is the baseline"
+    )
+    models: dict[str, ModelFacts] = Field(
+        default_factory=dict, description="models the catalogue does not know, by Hugging Face id"
+    )
     benchmark: Benchmark = Benchmark()
     store: Store = Store()
     guards: Guards = Guards()
@@ -266,7 +380,9 @@ class Experiment(Section):
         return f"{self.name}-{region}"
 
     def resource_tags(self) -> dict[str, str]:
-        """Tags of everything in the account: whose it is, and what a cost report needs to tell experiments apart."""
+        """Tags of everything in the account: whose it is, and what a cost report needs to tell experiments
+        apart.
+        """
         return {
             "experiment": self.name,
             "owner": self.owner,
@@ -300,7 +416,9 @@ def load(path: Path) -> Experiment:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInputError(str(path), [Mistake("file", str(path), str(error), "Name a readable experiment file")]) from None
+        raise BadInputError(
+            str(path), [Mistake("file", str(path), str(error), "Name a readable experiment file")]
+        ) from None
     return parse(text, source=str(path))
 
 
@@ -310,7 +428,8 @@ def parse(text: str, *, source: str = "experiment") -> Experiment:
     Raises:
         BadInputError: not TOML, or wrong; every mistake is in the message.
     """
-    # Cross-checks and catalogue are of no use to code that only needs the types above, such as the benchmark pod's.
+    # Cross-checks and catalogue are of no use to code that only needs the types above, such as the benchmark
+    # pod's.
     from specdec.experiment_reading import read
 
     return read(text, source)

@@ -1,6 +1,7 @@
 """Cross-checks of an experiment: pairs of fields that cannot go together, and what each would cost if missed.
 
-Each check names the sections it reads and runs when those are valid by themselves, so that one run reports all mistakes.
+Each check names the sections it reads and runs when those are valid by themselves, so that one run reports
+all mistakes.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ def cross_checks(parts: dict[str, Any]) -> list[Mistake]:
 def _one_baseline(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
     if all(variant.speculative for variant in variants):
         yield Mistake(
-            "variants", [v.name for v in variants], "no variant decodes without a draft", "Add one without mode, draft and window"
+            "variants",
+            [v.name for v in variants],
+            "no variant decodes without a draft",
+            "Add one without mode, draft and window",
         )
     for field in ("name", "service"):
         values = [getattr(variant, field) for variant in variants]
@@ -70,7 +74,9 @@ def _speculation_is_whole(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
 
 
 @_reads("serving", "variants", "models")
-def _tokenizers_match(serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]) -> Iterator[Mistake]:
+def _tokenizers_match(
+    serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]
+) -> Iterator[Mistake]:
     models = with_own(own)
     target = models.get(serving.target)
     choices = f'Use one of {", ".join(models)}, or describe it in [models."<id>"]'
@@ -85,17 +91,23 @@ def _tokenizers_match(serving: Serving, variants: tuple[Variant, ...], own: Mapp
         if draft is None:
             yield Mistake(field, variant.draft, "is not in the model catalogue", choices)
             continue
-        alike = [m.id for m in models.values() if m.tokenizer == target.tokenizer and m.parameters < target.parameters]
+        alike = [
+            m.id
+            for m in models.values()
+            if m.tokenizer == target.tokenizer and m.parameters < target.parameters
+        ]
         if (draft.tokenizer, draft.vocabulary) != (target.tokenizer, target.vocabulary):
             yield Mistake(
                 field,
                 variant.draft,
-                f"has tokenizer {draft.tokenizer} with {draft.vocabulary} entries, the target {target.id} has {target.tokenizer} "
-                f"with {target.vocabulary}; verification compares token ids",
+                f"has tokenizer {draft.tokenizer} with {draft.vocabulary} entries, the target {target.id} has"
+                f" {target.tokenizer} with {target.vocabulary}; verification compares token ids",
                 f"Use a draft with the target's tokenizer: {', '.join(alike)}",
             )
         elif draft.parameters >= target.parameters:
-            yield Mistake(field, variant.draft, "is not smaller than the target", f"Use one of {', '.join(alike)}")
+            yield Mistake(
+                field, variant.draft, "is not smaller than the target", f"Use one of {', '.join(alike)}"
+            )
 
 
 @_reads("serving", "capacity", "variants", "models")
@@ -105,18 +117,24 @@ def _parallelism_fits(
     instance = INSTANCES.get(capacity.instance_type)
     if instance is None:
         yield Mistake(
-            "capacity.instance_type", capacity.instance_type, "is not in the instance catalogue", f"Use one of {', '.join(INSTANCES)}"
+            "capacity.instance_type",
+            capacity.instance_type,
+            "is not in the instance catalogue",
+            f"Use one of {', '.join(INSTANCES)}",
         )
         return
     known = with_own(own)
     target = known.get(serving.target)
     for field, degree, devices, sequences, draft in _degrees(serving, variants):
-        if target and (target.attention_heads % degree or (degree % target.kv_heads and target.kv_heads % degree)):
+        if target and (
+            target.attention_heads % degree or (degree % target.kv_heads and target.kv_heads % degree)
+        ):
             fitting = [d for d in (1, 2, 4, 8, 16, 32, 64) if target.attention_heads % d == 0]
             yield Mistake(
                 f"{field}tensor_parallel_degree",
                 degree,
-                f"does not divide the {target.attention_heads} attention heads of {target.id} over its {target.kv_heads} KV heads",
+                f"does not divide the {target.attention_heads} attention heads of {target.id} over its"
+                f" {target.kv_heads} KV heads",
                 f"Use one of {', '.join(map(str, fitting))}",
             )
         cores = instance.logical_cores(devices, serving.logical_core_size)
@@ -124,7 +142,8 @@ def _parallelism_fits(
             yield Mistake(
                 f"{field}tensor_parallel_degree",
                 degree,
-                f"is more than the {cores} logical cores of {devices} devices at logical_core_size {serving.logical_core_size}",
+                f"is more than the {cores} logical cores of {devices} devices at logical_core_size"
+                f" {serving.logical_core_size}",
                 f"Use at most {cores}, or more devices",
             )
         if devices not in instance.claim_sizes:
@@ -136,7 +155,10 @@ def _parallelism_fits(
             )
         models = [model for model in (target, known.get(draft or "")) if model]
         copies = max(1, degree // target.kv_heads) if target else 1
-        need = sum(m.weight_bytes() + m.kv_bytes_per_token() * copies * serving.max_model_len * sequences for m in models)
+        need = sum(
+            m.weight_bytes() + m.kv_bytes_per_token() * copies * serving.max_model_len * sequences
+            for m in models
+        )
         have = devices * instance.hbm_bytes_per_device
         if need > have:
             yield Mistake(
@@ -147,10 +169,16 @@ def _parallelism_fits(
             )
 
 
-def _degrees(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[tuple[str, int, int, int, str | None]]:
+def _degrees(
+    serving: Serving, variants: tuple[Variant, ...]
+) -> Iterator[tuple[str, int, int, int, str | None]]:
     seen: set[tuple[int, int, int, str | None]] = set()
     for index, variant in enumerate(variants):
-        own = variant.tensor_parallel_degree is not None or variant.devices is not None or variant.max_num_seqs is not None
+        own = (
+            variant.tensor_parallel_degree is not None
+            or variant.devices is not None
+            or variant.max_num_seqs is not None
+        )
         values = (
             variant.tensor_parallel_degree or serving.tensor_parallel_degree,
             variant.devices or serving.devices,
@@ -164,21 +192,31 @@ def _degrees(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[tuple[
 
 
 @_reads("serving", "variants", "models")
-def _lengths_fit(serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]) -> Iterator[Mistake]:
+def _lengths_fit(
+    serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]
+) -> Iterator[Mistake]:
     target = with_own(own).get(serving.target)
     if target and serving.max_model_len > target.max_positions:
         yield Mistake(
-            "serving.max_model_len", serving.max_model_len, f"is more than the {target.max_positions} positions of {target.id}", "Lower it"
+            "serving.max_model_len",
+            serving.max_model_len,
+            f"is more than the {target.max_positions} positions of {target.id}",
+            "Lower it",
         )
     for index, variant in enumerate(variants):
         if variant.window is not None and variant.window < 2 and variant.mode == "fused":
             yield Mistake(
-                f"variants[{index}].window", variant.window, "emits one token per step in fused mode: a draft for nothing", "Use 2 or more"
+                f"variants[{index}].window",
+                variant.window,
+                "emits one token per step in fused mode: a draft for nothing",
+                "Use 2 or more",
             )
 
 
 @_reads("regions", "capacity", "placement")
-def _placement(regions: tuple[str, ...], capacity: Capacity, placement: dict[str, Placement]) -> Iterator[Mistake]:
+def _placement(
+    regions: tuple[str, ...], capacity: Capacity, placement: dict[str, Placement]
+) -> Iterator[Mistake]:
     offers = {offer.region: offer for offer in OFFERS.get(capacity.instance_type, ())}
     for region in sorted({r for r in regions if regions.count(r) > 1}):
         yield Mistake("regions", region, "is named twice", "Name each region once")
@@ -192,11 +230,18 @@ def _placement(regions: tuple[str, ...], capacity: Capacity, placement: dict[str
             )
         place = placement.get(region)
         if place is None:
-            yield Mistake(f"placement.{region}", None, "is missing", f'Add [placement.{region}] with zone = "..."')
+            yield Mistake(
+                f"placement.{region}", None, "is missing", f'Add [placement.{region}] with zone = "..."'
+            )
             continue
         if not place.zone.startswith(region) or len(place.zone) != len(region) + 1:
             zones = offers[region].zones if region in offers else (f"{region}a",)
-            yield Mistake(f"placement.{region}.zone", place.zone, f"is not a zone of {region}", f"Use one of {', '.join(zones)}")
+            yield Mistake(
+                f"placement.{region}.zone",
+                place.zone,
+                f"is not a zone of {region}",
+                f"Use one of {', '.join(zones)}",
+            )
         if capacity.purchase != "on-demand" and place.reservation_id is None:
             yield Mistake(
                 f"placement.{region}.reservation_id",
@@ -213,7 +258,10 @@ def _placement(regions: tuple[str, ...], capacity: Capacity, placement: dict[str
             )
     for region in sorted(placement.keys() - set(regions)):
         yield Mistake(
-            f"placement.{region}", placement[region].zone, "is for a region that regions does not name", "Add the region or remove it"
+            f"placement.{region}",
+            placement[region].zone,
+            "is for a region that regions does not name",
+            "Add the region or remove it",
         )
 
 
@@ -221,7 +269,10 @@ def _placement(regions: tuple[str, ...], capacity: Capacity, placement: dict[str
 def _node_counts(capacity: Capacity) -> Iterator[Mistake]:
     if capacity.desired_nodes > capacity.max_nodes:
         yield Mistake(
-            "capacity.desired_nodes", capacity.desired_nodes, f"is more than capacity.max_nodes ({capacity.max_nodes})", "Raise max_nodes"
+            "capacity.desired_nodes",
+            capacity.desired_nodes,
+            f"is more than capacity.max_nodes ({capacity.max_nodes})",
+            "Raise max_nodes",
         )
 
 
@@ -229,7 +280,15 @@ def _node_counts(capacity: Capacity) -> Iterator[Mistake]:
 def _rate_goes_with_arrival(benchmark: Benchmark) -> Iterator[Mistake]:
     if benchmark.arrival == "closed" and benchmark.rate is not None:
         yield Mistake(
-            "benchmark.rate", benchmark.rate, "has no meaning in a closed loop", 'Set arrival to "poisson" or "constant", or remove it'
+            "benchmark.rate",
+            benchmark.rate,
+            "has no meaning in a closed loop",
+            'Set arrival to "poisson" or "constant", or remove it',
         )
     if benchmark.arrival != "closed" and benchmark.rate is None:
-        yield Mistake("benchmark.rate", None, f"is missing beside arrival = {benchmark.arrival!r}", "Give requests per second and variant")
+        yield Mistake(
+            "benchmark.rate",
+            None,
+            f"is missing beside arrival = {benchmark.arrival!r}",
+            "Give requests per second and variant",
+        )

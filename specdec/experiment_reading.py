@@ -28,9 +28,13 @@ def read(text: str, source: str) -> Experiment:
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInputError(source, [Mistake("file", source, f"not TOML: {error}", "Correct the line named")]) from None
+        raise BadInputError(
+            source, [Mistake("file", source, f"not TOML: {error}", "Correct the line named")]
+        ) from None
     except RecursionError:
-        raise BadInputError(source, [Mistake("file", source, "is nested too deeply", "Close the brackets where they belong")]) from None
+        raise BadInputError(
+            source, [Mistake("file", source, "is nested too deeply", "Close the brackets where they belong")]
+        ) from None
     mistakes: list[Mistake] = []
     parts: dict[str, Any] = {}
     for name, info in Experiment.model_fields.items():
@@ -45,19 +49,25 @@ def read(text: str, source: str) -> Experiment:
         if part is not None:
             parts[name] = part
     mistakes.extend(
-        _unknown(name, value, list(Experiment.model_fields)) for name, value in raw.items() if name not in Experiment.model_fields
+        _unknown(name, value, list(Experiment.model_fields))
+        for name, value in raw.items()
+        if name not in Experiment.model_fields
     )
     wrong = {mistake.field for mistake in mistakes}
-    mistakes.extend(mistake for mistake in (*cross_checks(parts), *stack_checks(parts)) if mistake.field not in wrong)
+    mistakes.extend(
+        mistake for mistake in (*cross_checks(parts), *stack_checks(parts)) if mistake.field not in wrong
+    )
     if mistakes:
         raise BadInputError(source, mistakes)
     return Experiment(**parts)
 
 
 def _section(name: str, value: Any) -> tuple[list[Mistake], Any]:
-    """The mistakes in one section, and the section; with the wrong fields left at their defaults where that is possible.
+    """The mistakes in one section, and the section; with the wrong fields left at their defaults where that
+    is possible.
 
-    What is right in a section with a mistake still takes part in the cross-checks, so that one run reports all mistakes.
+    What is right in a section with a mistake still takes part in the cross-checks, so that one run reports
+    all mistakes.
     """
     info = Experiment.model_fields[name]
     annotated: Any = Annotated[info.annotation, info]
@@ -104,9 +114,15 @@ def _mistakes(name: str, error: ValidationError) -> list[Mistake]:
             case "missing":
                 found.append(Mistake(field, None, "is missing", "Add it"))
             case "literal_error":
-                found.append(Mistake(field, item["input"], "is not one of the choices", f"Use {context['expected']}"))
+                found.append(
+                    Mistake(field, item["input"], "is not one of the choices", f"Use {context['expected']}")
+                )
             case _:
-                found.append(Mistake(field, item["input"], item["msg"][0].lower() + item["msg"][1:], "Correct the value"))
+                found.append(
+                    Mistake(
+                        field, item["input"], item["msg"][0].lower() + item["msg"][1:], "Correct the value"
+                    )
+                )
     return found
 
 

@@ -1,4 +1,6 @@
-"""Cross-checks of how the variants are served: what the serving stack or the node would refuse after hours and money, refused at once."""
+"""Cross-checks of how the variants are served: what the serving stack or the node would refuse after hours
+and money, refused at once.
+"""
 
 from __future__ import annotations
 
@@ -50,24 +52,42 @@ def _own_models(models: Mapping[str, ModelFacts]) -> Iterator[Mistake]:
     for model, facts in models.items():
         missing = [] if model in MODELS else missing_facts(facts)
         if missing:
-            yield Mistake(f"models.{model}", None, f"lacks {', '.join(missing)}", "Add them from the model's config.json")
+            yield Mistake(
+                f"models.{model}",
+                None,
+                f"lacks {', '.join(missing)}",
+                "Add them from the model's config.json",
+            )
 
 
 def _stack(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
     stack = STACKS.get(serving.stack)
     if stack is None:
-        yield Mistake("serving.stack", serving.stack, "is not in the stack catalogue", f"Use one of {', '.join(STACKS)}")
+        yield Mistake(
+            "serving.stack", serving.stack, "is not in the stack catalogue", f"Use one of {', '.join(STACKS)}"
+        )
         return
     for index, variant in enumerate(variants):
         if variant.mode is None or variant.mode in stack.modes:
             continue
         able = stacks_with(variant.mode)
         here = ", ".join(stack.modes) or "none"
-        remedy = f"Use serving.stack = {' or '.join(able)}" if able else "No stack in the catalogue serves it through vLLM"
-        yield Mistake(f"variants[{index}].mode", variant.mode, f"is not offered by {stack.name}", f"{remedy}; its own modes: {here}")
+        remedy = (
+            f"Use serving.stack = {' or '.join(able)}"
+            if able
+            else "No stack in the catalogue serves it through vLLM"
+        )
+        yield Mistake(
+            f"variants[{index}].mode",
+            variant.mode,
+            f"is not offered by {stack.name}",
+            f"{remedy}; its own modes: {here}",
+        )
 
 
-def _draft_class(serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]) -> Iterator[Mistake]:
+def _draft_class(
+    serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]
+) -> Iterator[Mistake]:
     stack, models = STACKS.get(serving.stack), with_own(own)
     target = models.get(serving.target)
     if stack is None or target is None or stack.generation == "native":
@@ -81,20 +101,29 @@ def _draft_class(serving: Serving, variants: tuple[Variant, ...], own: Mapping[s
             yield Mistake(
                 field,
                 draft.id,
-                f"has architecture {draft.architecture}; {stack.name} has the EAGLE layer `fc` in its Llama code only",
-                f"Use a Llama pair, or serving.stack = {' or '.join(s for s in stacks_with('eagle') if STACKS[s].generation == 'native')}",
+                f"has architecture {draft.architecture}; {stack.name} has the EAGLE layer `fc` in its Llama"
+                " code only",
+                "Use a Llama pair, or serving.stack ="
+                f" {' or '.join(s for s in stacks_with('eagle') if STACKS[s].generation == 'native')}",
             )
         elif variant.mode == "fused" and draft.architecture != target.architecture:
-            alike = [m.id for m in models.values() if m.architecture == target.architecture and m.parameters < target.parameters]
+            alike = [
+                m.id
+                for m in models.values()
+                if m.architecture == target.architecture and m.parameters < target.parameters
+            ]
             yield Mistake(
                 field,
                 draft.id,
-                f"has architecture {draft.architecture}; {stack.name} builds draft and target from one class, {target.architecture}",
+                f"has architecture {draft.architecture}; {stack.name} builds draft and target from one class,"
+                f" {target.architecture}",
                 f"Use one of {', '.join(alike)}",
             )
 
 
-def _gated(serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]) -> Iterator[Mistake]:
+def _gated(
+    serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]
+) -> Iterator[Mistake]:
     models = with_own(own)
     used = dict.fromkeys([serving.target, *(variant.draft for variant in variants if variant.draft)])
     gated = [model for model in used if model in models and models[model].gated]
@@ -114,9 +143,10 @@ def _room(serving: Serving, variants: tuple[Variant, ...], benchmark: Benchmark)
         yield Mistake(
             "benchmark.output_tokens",
             benchmark.output_tokens,
-            f"does not fit serving.max_model_len ({serving.max_model_len}) beside {PROMPT_TOKENS} tokens of prompt "
-            f"and the window of {window}, which a fused step writes ahead",
-            f"Use at most {serving.max_model_len - PROMPT_TOKENS - window}, or raise serving.max_model_len to {need} or more",
+            f"does not fit serving.max_model_len ({serving.max_model_len}) beside {PROMPT_TOKENS} tokens of"
+            f" prompt and the window of {window}, which a fused step writes ahead",
+            f"Use at most {serving.max_model_len - PROMPT_TOKENS - window}, or raise serving.max_model_len to"
+            f" {need} or more",
         )
 
 
@@ -131,16 +161,25 @@ def _temperature(serving: Serving, variants: tuple[Variant, ...], benchmark: Ben
 
 
 def _overrides(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
-    tables = [("serving.overrides", serving.overrides), *((f"variants[{i}].overrides", v.overrides) for i, v in enumerate(variants))]
+    tables = [
+        ("serving.overrides", serving.overrides),
+        *((f"variants[{i}].overrides", v.overrides) for i, v in enumerate(variants)),
+    ]
     for field, table in tables:
         for name, value in table.items():
             if name in OWNED_OVERRIDES:
-                yield Mistake(f"{field}.{name}", value, "is decided by a field of the experiment", f"Set {OWNED_OVERRIDES[name]}")
+                yield Mistake(
+                    f"{field}.{name}",
+                    value,
+                    "is decided by a field of the experiment",
+                    f"Set {OWNED_OVERRIDES[name]}",
+                )
             elif name.endswith("kernel_enabled") and value and serving.max_model_len <= 1024:
                 yield Mistake(
                     f"{field}.{name}",
                     value,
-                    f"gives numerical errors (status 1003) with buckets up to 1024, and serving.max_model_len is {serving.max_model_len}",
+                    "gives numerical errors (status 1003) with buckets up to 1024, and serving.max_model_len"
+                    f" is {serving.max_model_len}",
                     "Raise serving.max_model_len above 1024, or leave the kernel off",
                 )
 
@@ -151,8 +190,15 @@ def _logical_cores(serving: Serving, capacity: Capacity) -> Iterator[Mistake]:
         return
     if serving.logical_core_size not in instance.logical_core_sizes:
         choices = ", ".join(map(str, instance.logical_core_sizes))
-        yield Mistake("serving.logical_core_size", serving.logical_core_size, f"is not offered by {instance.type}", f"Use one of {choices}")
-    elif serving.allocation == "device-plugin" and serving.logical_core_size != instance.logical_core_sizes[0]:
+        yield Mistake(
+            "serving.logical_core_size",
+            serving.logical_core_size,
+            f"is not offered by {instance.type}",
+            f"Use one of {choices}",
+        )
+    elif (
+        serving.allocation == "device-plugin" and serving.logical_core_size != instance.logical_core_sizes[0]
+    ):
         yield Mistake(
             "serving.logical_core_size",
             serving.logical_core_size,
@@ -172,15 +218,30 @@ def _nodes(serving: Serving, capacity: Capacity, variants: tuple[Variant, ...]) 
     need = -(-sum(sizes) // instance.devices)
     words = f"holds {instance.devices} devices a node, the variants take {' + '.join(map(str, sizes))}"
     if need > capacity.max_nodes:
-        yield Mistake("capacity.max_nodes", capacity.max_nodes, words, f"Use {need} or more, or fewer variants or devices")
+        yield Mistake(
+            "capacity.max_nodes",
+            capacity.max_nodes,
+            words,
+            f"Use {need} or more, or fewer variants or devices",
+        )
     if 0 < capacity.desired_nodes < need:
-        yield Mistake("capacity.desired_nodes", capacity.desired_nodes, words, f"Use {need}, or 0 to start without accelerators")
+        yield Mistake(
+            "capacity.desired_nodes",
+            capacity.desired_nodes,
+            words,
+            f"Use {need}, or 0 to start without accelerators",
+        )
 
 
 def _service_names(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
     for index, variant in enumerate(variants):
         if variant.service in CHART_NAMES:
-            yield Mistake(f"variants[{index}].service", variant.service, "is the name of a part of the experiment itself", "Use another")
+            yield Mistake(
+                f"variants[{index}].service",
+                variant.service,
+                "is the name of a part of the experiment itself",
+                "Use another",
+            )
 
 
 _CHECKS: dict[Callable[..., Iterator[Mistake]], tuple[str, ...]] = {

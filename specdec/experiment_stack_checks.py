@@ -1,4 +1,6 @@
-"""Cross-checks of what the stack is made from: whatever AWS would otherwise refuse an hour into a deployment."""
+"""Cross-checks of what the stack is made from: whatever AWS would otherwise refuse an hour into a
+deployment.
+"""
 
 from __future__ import annotations
 
@@ -49,28 +51,47 @@ def _addresses(cluster: Cluster) -> Iterator[Mistake]:
     try:
         network = ipaddress.IPv4Network(cluster.vpc_cidr)
     except ValueError as error:
-        yield Mistake("cluster.vpc_cidr", cluster.vpc_cidr, f"is not an address range: {error}", 'Use one like "10.42.0.0/16"')
+        yield Mistake(
+            "cluster.vpc_cidr",
+            cluster.vpc_cidr,
+            f"is not an address range: {error}",
+            'Use one like "10.42.0.0/16"',
+        )
     else:
         if not network.is_private or not 16 <= network.prefixlen <= 22:
             yield Mistake(
                 "cluster.vpc_cidr",
                 cluster.vpc_cidr,
                 "is not a private range of /16 to /22",
-                "Use a private one; each pod takes an address, and the accelerator node alone may run 100 pods",
+                "Use a private one; each pod takes an address, and the accelerator node alone may run 100"
+                " pods",
             )
     for index, text in enumerate(cluster.public_access_cidrs):
         field = f"cluster.public_access_cidrs[{index}]"
         try:
             network = ipaddress.IPv4Network(text)
         except ValueError as error:
-            yield Mistake(field, text, f"is not an IPv4 address range: {error}", 'Use your own address, like "203.0.113.7/32"')
+            yield Mistake(
+                field,
+                text,
+                f"is not an IPv4 address range: {error}",
+                'Use your own address, like "203.0.113.7/32"',
+            )
             continue
         if network.prefixlen < 8:
             yield Mistake(
-                field, text, "opens the API endpoint to the internet at large", "Name the ranges that need it; leave it empty for none"
+                field,
+                text,
+                "opens the API endpoint to the internet at large",
+                "Name the ranges that need it; leave it empty for none",
             )
         elif any(network.overlaps(private) for private in _PRIVATE):
-            yield Mistake(field, text, "is a private range, which EKS refuses here", "Use the address that the internet sees")
+            yield Mistake(
+                field,
+                text,
+                "is a private range, which EKS refuses here",
+                "Use the address that the internet sees",
+            )
     if len(cluster.public_access_cidrs) > _MAX_PUBLIC_CIDRS:
         yield Mistake(
             "cluster.public_access_cidrs",
@@ -80,7 +101,12 @@ def _addresses(cluster: Cluster) -> Iterator[Mistake]:
         )
 
 
-_PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8")))
+_PRIVATE = tuple(
+    map(
+        ipaddress.IPv4Network,
+        ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8"),
+    )
+)
 
 
 def _principals(cluster: Cluster) -> Iterator[Mistake]:
@@ -92,7 +118,8 @@ def _principals(cluster: Cluster) -> Iterator[Mistake]:
                 field,
                 arn,
                 "is not the ARN of an IAM role or user",
-                "Use one like arn:aws:iam::111122223333:role/Admin; for an assumed role, that of the role itself",
+                "Use one like arn:aws:iam::111122223333:role/Admin; for an assumed role, that of the role"
+                " itself",
             )
         elif arn in arns[:index]:
             yield Mistake(field, arn, "is named twice, and a principal has one access entry", "Name it once")
@@ -102,14 +129,18 @@ def _addon_versions(cluster: Cluster) -> Iterator[Mistake]:
     for name, version in cluster.addon_versions.items():
         if name not in ADDONS:
             yield Mistake(
-                f"cluster.addon_versions.{name}", version, "is not an add-on of the stack", f"Use one of {', '.join(sorted(ADDONS))}"
+                f"cluster.addon_versions.{name}",
+                version,
+                "is not an add-on of the stack",
+                f"Use one of {', '.join(sorted(ADDONS))}",
             )
         elif not re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", version):
             yield Mistake(
                 f"cluster.addon_versions.{name}",
                 version,
                 "is not an add-on version",
-                f"Use one that `aws eks describe-addon-versions --addon-name {name}` prints, like v1.2.3-eksbuild.1",
+                f"Use one that `aws eks describe-addon-versions --addon-name {name}` prints, like"
+                " v1.2.3-eksbuild.1",
             )
 
 
@@ -120,7 +151,12 @@ def _second_zones(placement: dict[str, Placement]) -> Iterator[Mistake]:
             continue
         field = f"placement.{region}.second_zone"
         if second == place.zone:
-            yield Mistake(field, second, "is the zone of the accelerator nodes; the control plane needs another", "Use another zone")
+            yield Mistake(
+                field,
+                second,
+                "is the zone of the accelerator nodes; the control plane needs another",
+                "Use another zone",
+            )
         elif not re.fullmatch(re.escape(region) + "[a-z]", second):
             yield Mistake(field, second, f"is not a zone of {region}", f"Use one like {region}a")
 
@@ -134,7 +170,9 @@ def _region_names(regions: tuple[str, ...]) -> Iterator[Mistake]:
 def _efa_cards(capacity: Capacity) -> Iterator[Mistake]:
     instance = INSTANCES.get(capacity.instance_type)
     if capacity.efa and instance is not None and instance.efa_cards == 0:
-        yield Mistake("capacity.efa", True, f"asks for EFA, which {instance.type} does not have", "Set it to false")
+        yield Mistake(
+            "capacity.efa", True, f"asks for EFA, which {instance.type} does not have", "Set it to false"
+        )
 
 
 def _tag_rules(owner: str, tags: dict[str, str], variants: tuple[Variant, ...]) -> Iterator[Mistake]:
@@ -142,12 +180,22 @@ def _tag_rules(owner: str, tags: dict[str, str], variants: tuple[Variant, ...]) 
     own = {"owner": owner, "variants": names}
     for field, value in {**own, **{f"tags.{key}": value for key, value in tags.items()}}.items():
         if len(value) > 256 or not _TAG.fullmatch(value):
-            yield Mistake(field, value, "cannot be the value of a tag", "Use at most 256 letters, digits, spaces and _ . : / = + - @")
+            yield Mistake(
+                field,
+                value,
+                "cannot be the value of a tag",
+                "Use at most 256 letters, digits, spaces and _ . : / = + - @",
+            )
     for key, value in tags.items():
         if key in OWN_TAGS or key.lower().startswith(("aws:", "kubernetes.io/", "eks:")):
             yield Mistake(f"tags.{key}", value, "has a key that is taken", "Use another key")
         elif not 0 < len(key) <= 128 or not _TAG.fullmatch(key):
-            yield Mistake(f"tags.{key}", value, "has a key that cannot be one", "Use at most 128 letters, digits and _ . : / = + - @")
+            yield Mistake(
+                f"tags.{key}",
+                value,
+                "has a key that cannot be one",
+                "Use at most 128 letters, digits and _ . : / = + - @",
+            )
     if len(tags) > 30:
         yield Mistake("tags", len(tags), "are more than a resource can take beside our own", "Use at most 30")
 
@@ -158,13 +206,21 @@ def _guard_pairs(guards: Guards) -> Iterator[Mistake]:
         for field, value in pair.items():
             if value is not None:
                 (other,) = pair.keys() - {field}
-                yield Mistake(f"guards.{field}", value, f"does nothing without guards.{other}", f"Set {other} too, or remove it")
+                yield Mistake(
+                    f"guards.{field}",
+                    value,
+                    f"does nothing without guards.{other}",
+                    f"Set {other} too, or remove it",
+                )
     if guards.scale_down_at is not None:
         try:
             datetime.fromisoformat(guards.scale_down_at)
         except ValueError as error:
             yield Mistake(
-                "guards.scale_down_at", guards.scale_down_at, f"is not a time: {error}", "Use one like 2026-12-24T18:00:00, in UTC"
+                "guards.scale_down_at",
+                guards.scale_down_at,
+                f"is not a time: {error}",
+                "Use one like 2026-12-24T18:00:00, in UTC",
             )
 
 
@@ -175,7 +231,8 @@ def _budget_regions(regions: tuple[str, ...], guards: Guards) -> Iterator[Mistak
             "guards.monthly_budget_usd",
             guards.monthly_budget_usd,
             f"cannot be: CloudFormation makes no budgets in {', '.join(without)}",
-            "Remove it and make the budget in the console, where it is of the account; the scale_down guards work everywhere",
+            "Remove it and make the budget in the console, where it is of the account; the scale_down guards"
+            " work everywhere",
         )
 
 

@@ -16,7 +16,8 @@ _REMEDY = "Free some space or allow writing there, then run the command again"
 
 
 def write(path: Path, text: str, *, remedy: str = _REMEDY) -> None:
-    """Puts a text in place of a file at once: whoever looks finds the old file or the new one, even after a crash.
+    """Puts a text in place of a file at once: whoever looks finds the old file or the new one, even after a
+    crash.
 
     A file that is replaced keeps its permissions: what its owner closed to others stays closed.
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _CDK_JSON = Path(__file__).parent.parent / "cdk.json"
 
 
-def new_app(*, outdir: str | None = None, context: Mapping[str, Any] | None = None, validate: bool = True) -> cdk.App:
+def new_app(
+    *, outdir: str | None = None, context: Mapping[str, Any] | None = None, validate: bool = True
+) -> cdk.App:
     """An app with the feature flags of ``cdk.json``, which only the CDK command would read by itself.
 
     Args:
@@ -38,4 +40,7 @@ def new_app(*, outdir: str | None = None, context: Mapping[str, Any] | None = No
 
 def add_stacks(app: cdk.App, experiment: Experiment) -> list[ExperimentStack]:
     """One stack per region of the experiment, in its order."""
-    return [ExperimentStack(app, experiment.stack_name(region), experiment=experiment, region=region) for region in experiment.regions]
+    return [
+        ExperimentStack(app, experiment.stack_name(region), experiment=experiment, region=region)
+        for region in experiment.regions
+    ]

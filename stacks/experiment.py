@@ -43,8 +43,8 @@ class ExperimentStack(cdk.Stack):
         self._zones = experiment.zones(region)
         name = experiment.stack_name(region)
         tags = experiment.resource_tags()
-        # Into launch templates goes only what never changes: a new template version replaces every node, and CloudFormation refuses
-        # it together with a new tag of the node group.
+        # Into launch templates goes only what never changes: a new template version replaces every node, and
+        # CloudFormation refuses it together with a new tag of the node group.
         fixed_tags = {"experiment": experiment.name}
         super().__init__(
             scope,
@@ -116,8 +116,12 @@ class ExperimentStack(cdk.Stack):
             tags=fixed_tags,
         )
         pod_addons = PodAddons(self, "PodAddons", cluster_name=eks_cluster.cluster_name, versions=versions)
-        observability = Observability(self, "Observability", cluster_name=eks_cluster.cluster_name, versions=versions)
-        devices = NeuronDevices(self, "NeuronDevices", cluster=eks_cluster, allocation=experiment.serving.allocation)
+        observability = Observability(
+            self, "Observability", cluster_name=eks_cluster.cluster_name, versions=versions
+        )
+        devices = NeuronDevices(
+            self, "NeuronDevices", cluster=eks_cluster, allocation=experiment.serving.allocation
+        )
         access = PodAccess(
             self,
             "PodAccess",
@@ -139,7 +143,9 @@ class ExperimentStack(cdk.Stack):
                 self,
                 "ScaleDown",
                 cluster_name=name,
-                node_group=node_group_name(zone=place.zone, purchase=capacity.purchase, reservation_id=place.reservation_id),
+                node_group=node_group_name(
+                    zone=place.zone, purchase=capacity.purchase, reservation_id=place.reservation_id
+                ),
                 max_nodes=capacity.max_nodes,
                 at=guards.scale_down_at,
                 every_hours=guards.scale_down_every_hours,
@@ -162,7 +168,10 @@ class ExperimentStack(cdk.Stack):
             self,
             "Workloads",
             cluster=eks_cluster,
-            manifests={key: chart.to_json() for key, chart in charts.build(experiment, region=region, bucket=bucket).items()},
+            manifests={
+                key: chart.to_json()
+                for key, chart in charts.build(experiment, region=region, bucket=bucket).items()
+            },
         )
         workloads.node.add_dependency(devices, pod_addons, access, store)
 
@@ -176,7 +185,9 @@ class ExperimentStack(cdk.Stack):
             namespace=KUBERNETES_NAMESPACE,
             system_nodes=system_node.NODES,
         )
-        test_cases = list(dict.fromkeys(prompt.test_case for prompt in prompts.load(experiment.benchmark.prompts)))
+        test_cases = list(
+            dict.fromkeys(prompt.test_case for prompt in prompts.load(experiment.benchmark.prompts))
+        )
         Dashboards(
             self,
             "Dashboards",
@@ -187,7 +198,9 @@ class ExperimentStack(cdk.Stack):
             namespace=KUBERNETES_NAMESPACE,
             metrics=metrics.ALL,
             test_cases=test_cases,
-            llmperf_test_cases=list(llmperf.PUBLISHED_CASES) if "llmperf" in experiment.benchmark.lanes else (),
+            llmperf_test_cases=(
+                list(llmperf.PUBLISHED_CASES) if "llmperf" in experiment.benchmark.lanes else ()
+            ),
             system_nodes=system_node.NODES,
             devices_per_node=INSTANCES[capacity.instance_type].devices,
             devices_per_service=experiment.serving.devices,
@@ -198,15 +211,24 @@ class ExperimentStack(cdk.Stack):
             self,
             "Outputs",
             values={
-                "Kubeconfig": (f"aws eks update-kubeconfig --name {name} --region {region}", "Lets kubectl reach the cluster"),
+                "Kubeconfig": (
+                    f"aws eks update-kubeconfig --name {name} --region {region}",
+                    "Lets kubectl reach the cluster",
+                ),
                 "Dashboard": (Dashboards.url(name), "Speculative against baseline"),
-                "MachineDashboard": (Dashboards.url(f"{name}-machine"), "Neuron devices, services, nodes and spend"),
+                "MachineDashboard": (
+                    Dashboards.url(f"{name}-machine"),
+                    "Neuron devices, services, nodes and spend",
+                ),
                 "Bucket": (store.bucket.bucket_name, "Models, compiled artifacts and runs"),
                 "Logs": (
                     f"aws logs tail {container_logs.application.log_group_name} --region {region} --follow",
                     "Output of the services and the benchmark",
                 ),
-                "Runs": (f"uv run specdec runs --region {region}", "Runs in the bucket; specdec report makes the verdict of one"),
+                "Runs": (
+                    f"uv run specdec runs --region {region}",
+                    "Runs in the bucket; specdec report makes the verdict of one",
+                ),
             },
         )
 

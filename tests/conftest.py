@@ -1,4 +1,6 @@
-"""What every test may count on, and the one drill in an embedded account that tests of several folders ask about."""
+"""What every test may count on, and the one drill in an embedded account that tests of several folders ask
+about.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ from specdec.rehearsal.emulator import CHECKOUT
 
 DRILL_SECONDS = 900
 NAME = 'name = "qwen3-specdec"'
-CHANGES = (("desired_nodes = 1", "desired_nodes = 0"), ("window = 7", "window = 5"), ('name = "speculative"', 'name = "drafted"'))
+CHANGES = (
+    ("desired_nodes = 1", "desired_nodes = 0"),
+    ("window = 7", "window = 5"),
+    ('name = "speculative"', 'name = "drafted"'),
+)
 EMPTIED = """
 [store]
 on_destroy = "empty"
@@ -44,11 +50,14 @@ def _experiment_text(*edits: tuple[str, str]) -> str:
 
 @pytest.fixture(scope="session")
 def drill(npm_packages: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the drill saw: the real app cloned, deployed, used, changed, destroyed; deployed again to fail, destroyed."""
+    """What the drill saw: the real app cloned, deployed, used, changed, destroyed; deployed again to fail,
+    destroyed.
+    """
     folder = tmp_path_factory.mktemp("drill")
     named = (NAME, 'name = "drill"')
     files = {
-        # The drill adds a second region to this one, and the change is to one of the two, so that it is seen to leave the other alone.
+        # The drill adds a second region to this one, and the change is to one of the two, so that it is seen
+        # to leave the other alone.
         "experiment.toml": _experiment_text(named) + EMPTIED,
         "changed.toml": _experiment_text(named, *CHANGES) + EMPTIED,
         "failing.toml": _experiment_text((NAME, 'name = "failing"')),
@@ -58,7 +67,11 @@ def drill(npm_packages: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     ran = subprocess.run(
         [sys.executable, str(CHECKOUT / "tests" / "emulated" / "drill.py"), str(folder)],
         cwd=CHECKOUT,
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
+        env=os.environ
+        | {
+            "PYTHONPATH": str(CHECKOUT),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        },
         capture_output=True,
         text=True,
         timeout=DRILL_SECONDS,
@@ -66,4 +79,8 @@ def drill(npm_packages: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     )
     assert ran.returncode == 0, f"{ran.stderr}\n(logs in {folder})"
     facts: dict[str, Any] = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
-    return facts | {"folder": folder, "experiment": load(folder / "experiment.toml"), "changed": load(folder / "changed.toml")}
+    return facts | {
+        "folder": folder,
+        "experiment": load(folder / "experiment.toml"),
+        "changed": load(folder / "changed.toml"),
+    }

@@ -51,15 +51,25 @@ class PodAccess(Construct):
         }
         self.roles: dict[str, iam.Role] = {}
         for account, statements in accounts.items():
-            role = pod_role(self, f"{account.title()}Role", cluster_name=cluster_name, namespace=namespace, service_account=account)
+            role = pod_role(
+                self,
+                f"{account.title()}Role",
+                cluster_name=cluster_name,
+                namespace=namespace,
+                service_account=account,
+            )
             for statement in statements:
                 role.add_to_policy(statement)
             objects = as_reported(self, bucket.arn_for_objects(""))
-            reasons = {wildcard(f"{objects}{prefix}/*"): "Objects below one prefix of one bucket" for prefix in (MODELS, ARTIFACTS, RUNS)}
+            reasons = {
+                wildcard(f"{objects}{prefix}/*"): "Objects below one prefix of one bucket"
+                for prefix in (MODELS, ARTIFACTS, RUNS)
+            }
             if account == "benchmark":
                 reasons[wildcard("*")] = (
-                    "Metrics are no resources of IAM. Writing is narrowed to our namespaces by a condition. Reading has none; it tells "
-                    "whether a lost answer was taken after all, so that nothing is published twice"
+                    "Metrics are no resources of IAM. Writing is narrowed to our namespaces by a condition."
+                    " Reading has none; it tells whether a lost answer was taken after all, so that nothing"
+                    " is published twice"
                 )
             acknowledge(role, reasons)
             eks.CfnPodIdentityAssociation(
@@ -74,15 +84,25 @@ class PodAccess(Construct):
 
 
 def _objects(bucket: s3.IBucket, *, reads: Sequence[str], writes: Sequence[str]) -> list[iam.PolicyStatement]:
-    """Listing, reading and writing under prefixes. Nobody may delete: what goes, goes by lifecycle or with the bucket."""
+    """Listing, reading and writing under prefixes. Nobody may delete: what goes, goes by lifecycle or with
+    the bucket.
+    """
     return [
         iam.PolicyStatement(
             sid="List",
             actions=["s3:ListBucket"],
             resources=[bucket.bucket_arn],
-            conditions={"StringLike": {"s3:prefix": [pattern for prefix in reads for pattern in (prefix, f"{prefix}/*")]}},
+            conditions={
+                "StringLike": {
+                    "s3:prefix": [pattern for prefix in reads for pattern in (prefix, f"{prefix}/*")]
+                }
+            },
         ),
-        iam.PolicyStatement(sid="Read", actions=["s3:GetObject"], resources=[bucket.arn_for_objects(f"{prefix}/*") for prefix in reads]),
+        iam.PolicyStatement(
+            sid="Read",
+            actions=["s3:GetObject"],
+            resources=[bucket.arn_for_objects(f"{prefix}/*") for prefix in reads],
+        ),
         iam.PolicyStatement(
             sid="Write",
             actions=["s3:PutObject", "s3:AbortMultipartUpload"],
@@ -92,13 +112,18 @@ def _objects(bucket: s3.IBucket, *, reads: Sequence[str], writes: Sequence[str])
 
 
 def _secret(scope: Construct, name: str | None) -> list[iam.PolicyStatement]:
-    """Reading one secret. The ARN of a secret known by name ends in six characters that Secrets Manager chose."""
+    """Reading one secret. The ARN of a secret known by name ends in six characters that Secrets Manager
+    chose.
+    """
     if name is None:
         return []
     arn = name
     if not name.startswith("arn:"):
         arn = cdk.Stack.of(scope).format_arn(
-            service="secretsmanager", resource="secret", resource_name=f"{name}-??????", arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME
+            service="secretsmanager",
+            resource="secret",
+            resource_name=f"{name}-??????",
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
     return [iam.PolicyStatement(sid="ReadToken", actions=["secretsmanager:GetSecretValue"], resources=[arn])]
 
@@ -106,8 +131,8 @@ def _secret(scope: Construct, name: str | None) -> list[iam.PolicyStatement]:
 def _metrics(namespaces: Sequence[str]) -> list[iam.PolicyStatement]:
     """Publishing, and looking up what arrived of a call whose answer was lost.
 
-    Neither has resources. The namespace narrows PutMetricData; GetMetricStatistics has no condition key that would narrow it
-    (Service Authorization Reference, Amazon CloudWatch).
+    Neither has resources. The namespace narrows PutMetricData; GetMetricStatistics has no condition key that
+    would narrow it (Service Authorization Reference, Amazon CloudWatch).
     """
     return [
         iam.PolicyStatement(

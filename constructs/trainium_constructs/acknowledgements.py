@@ -1,4 +1,6 @@
-"""Findings of the security pack and of CloudFormation validation that were looked at and accepted, each with its reason."""
+"""Findings of the security pack and of CloudFormation validation that were looked at and accepted, each with
+its reason.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def acknowledge(construct: IConstruct, reasons: Mapping[str, str]) -> None:
         construct: where the findings are.
         reasons: id of a finding, as the report prints it, to why it is accepted.
     """
-    cdk.Validations.of(construct).acknowledge(*(cdk.Acknowledgment(id=finding, reason=reason) for finding, reason in reasons.items()))
+    cdk.Validations.of(construct).acknowledge(
+        *(cdk.Acknowledgment(id=finding, reason=reason) for finding, reason in reasons.items())
+    )
 
 
 def managed_policy(name: str) -> str:

@@ -32,21 +32,27 @@ def addon(
 ) -> eks.CfnAddon:
     """One add-on.
 
-    The higher-level construct of the CDK knows neither conflict resolution nor Pod Identity, so this is the plain resource.
+    The higher-level construct of the CDK knows neither conflict resolution nor Pod Identity, so this is the
+    plain resource.
 
     Args:
         scope: construct that owns the add-on.
         construct_id: construct id.
         name: name of the add-on.
         cluster_name: name of the cluster.
-        versions: add-on name to version; an absent name leaves the choice to EKS: its default for the Kubernetes version.
+        versions: add-on name to version; an absent name leaves the choice to EKS: its default for the
+            Kubernetes version.
         configuration: values under the add-on's own schema (``aws eks describe-addon-configuration``).
         role: role that the add-on's pods assume through Pod Identity.
         service_account: the Kubernetes service account of those pods.
     """
     identity = None
     if role is not None and service_account is not None:
-        identity = [eks.CfnAddon.PodIdentityAssociationProperty(role_arn=role.role_arn, service_account=service_account)]
+        identity = [
+            eks.CfnAddon.PodIdentityAssociationProperty(
+                role_arn=role.role_arn, service_account=service_account
+            )
+        ]
     return eks.CfnAddon(
         scope,
         construct_id,
@@ -60,11 +66,21 @@ def addon(
 
 
 class NodeAddons(Construct):
-    """What a node needs to become ready: pod network, service network, and pod credentials. Nodes depend on this."""
+    """What a node needs to become ready: pod network, service network, and pod credentials. Nodes depend on
+    this.
+    """
 
-    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str, versions: Mapping[str, str]) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, cluster_name: str, versions: Mapping[str, str]
+    ) -> None:
         super().__init__(scope, construct_id)
-        agent = addon(self, "PodIdentityAgent", name="eks-pod-identity-agent", cluster_name=cluster_name, versions=versions)
+        agent = addon(
+            self,
+            "PodIdentityAgent",
+            name="eks-pod-identity-agent",
+            cluster_name=cluster_name,
+            versions=versions,
+        )
         addon(self, "KubeProxy", name="kube-proxy", cluster_name=cluster_name, versions=versions)
         role = pod_role(
             self,
@@ -72,7 +88,11 @@ class NodeAddons(Construct):
             cluster_name=cluster_name,
             namespace="kube-system",
             service_account=_CNI_ACCOUNT,
-            managed_policies={"AmazonEKS_CNI_Policy": "AWS keeps it in step with what the CNI calls; only the aws-node pods have it"},
+            managed_policies={
+                "AmazonEKS_CNI_Policy": (
+                    "AWS keeps it in step with what the CNI calls; only the aws-node pods have it"
+                )
+            },
         )
         cni = addon(
             self,
@@ -91,8 +111,16 @@ class NodeAddons(Construct):
 class PodAddons(Construct):
     """What pods need besides nodes: names, and buckets as volumes. Needs the system nodes."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str, versions: Mapping[str, str]) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, cluster_name: str, versions: Mapping[str, str]
+    ) -> None:
         super().__init__(scope, construct_id)
         addon(self, "CoreDns", name="coredns", cluster_name=cluster_name, versions=versions)
         # The driver gets no role of its own: a volume is read with the credentials of the pod that mounts it.
-        addon(self, "MountpointS3", name="aws-mountpoint-s3-csi-driver", cluster_name=cluster_name, versions=versions)
+        addon(
+            self,
+            "MountpointS3",
+            name="aws-mountpoint-s3-csi-driver",
+            cluster_name=cluster_name,
+            versions=versions,
+        )

@@ -12,7 +12,9 @@ from specdec.publish import series
 from trainium_constructs import container_insights as insights
 
 _MAX_EVALUATION = Duration.days(1)
-"""Longest span an alarm may look back over: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_limits.html"""
+"""Longest span an alarm may look back over:
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_limits.html
+"""
 
 
 class Alarms(Construct):
@@ -26,7 +28,8 @@ class Alarms(Construct):
         services: variant name to the Kubernetes name of its Deployment.
         namespace: Kubernetes namespace of the services.
         system_nodes: nodes that are not accelerator nodes.
-        unready_minutes: how long a service may be unready while accelerator nodes are up; has to cover a first compile.
+        unready_minutes: how long a service may be unready while accelerator nodes are up; has to cover a
+            first compile.
         accelerator_hours: how long accelerator nodes may be up without a break, at most 24.
 
     Raises:
@@ -47,16 +50,22 @@ class Alarms(Construct):
         accelerator_hours: int = 12,
     ) -> None:
         super().__init__(scope, id)
-        for field, span in (("unready_minutes", unready_minutes * 60), ("accelerator_hours", accelerator_hours * 3600)):
+        for field, span in (
+            ("unready_minutes", unready_minutes * 60),
+            ("accelerator_hours", accelerator_hours * 3600),
+        ):
             if not 0 < span <= _MAX_EVALUATION.to_seconds():
-                raise ValueError(f"{field} makes {span} s; an alarm looks back over 1 s to {_MAX_EVALUATION.to_seconds():g} s")
+                raise ValueError(
+                    f"{field} makes {span} s; an alarm looks back over 1 s to"
+                    f" {_MAX_EVALUATION.to_seconds():g} s"
+                )
         cluster = {"ClusterName": cluster_name}
         self.unready = {
             variant: self._alarm(
                 f"Unready{''.join(part.title() for part in variant.split('-'))}",
                 _ready_or_no_nodes(cluster, namespace, service, system_nodes),
-                f"{service} has had no ready pod for {unready_minutes} minutes although accelerator nodes are up. "
-                f"Look at: kubectl describe deployment {service} -n {namespace}",
+                f"{service} has had no ready pod for {unready_minutes} minutes although accelerator nodes are"
+                f" up. Look at: kubectl describe deployment {service} -n {namespace}",
                 threshold=1,
                 below=True,
                 periods=max(1, unready_minutes // 5),
@@ -66,14 +75,15 @@ class Alarms(Construct):
         self.neuron_errors = self._alarm(
             "NeuronErrors",
             insights.EXECUTION_ERRORS.metric(cluster, statistic="Sum", period=Duration.minutes(5)),
-            "The Neuron runtime reported execution errors. Results of this time are not to be trusted; look at the server's log",
+            "The Neuron runtime reported execution errors. Results of this time are not to be trusted; look"
+            " at the server's log",
             threshold=1,
         )
         self.device_errors = self._alarm(
             "DeviceErrors",
             insights.ECC_EVENTS.metric(cluster, statistic="Sum", period=Duration.minutes(5)),
-            "Neuron devices reported memory events, corrected or not. Uncorrected ones mean that the node has to be replaced; "
-            "`neuron-monitor` on the node tells them apart",
+            "Neuron devices reported memory events, corrected or not. Uncorrected ones mean that the node has"
+            " to be replaced; `neuron-monitor` on the node tells them apart",
             threshold=1,
         )
         self.benchmark_failed = self._alarm(
@@ -92,15 +102,26 @@ class Alarms(Construct):
             "NodesLeftRunning",
             cloudwatch.MathExpression(
                 expression=insights.beyond(system_nodes),
-                using_metrics={"nodes": insights.NODE_COUNT.metric(cluster, statistic="Maximum", period=Duration.hours(1))},
+                using_metrics={
+                    "nodes": insights.NODE_COUNT.metric(
+                        cluster, statistic="Maximum", period=Duration.hours(1)
+                    )
+                },
                 label="accelerator nodes",
                 period=Duration.hours(1),
             ),
-            f"Accelerator nodes have been up for {accelerator_hours} hours. If nobody needs them: specdec nodes down",
+            f"Accelerator nodes have been up for {accelerator_hours} hours. If nobody needs them: specdec"
+            " nodes down",
             threshold=1,
             periods=accelerator_hours,
         )
-        self.all = (*self.unready.values(), self.neuron_errors, self.device_errors, self.benchmark_failed, self.nodes_left_running)
+        self.all = (
+            *self.unready.values(),
+            self.neuron_errors,
+            self.device_errors,
+            self.benchmark_failed,
+            self.nodes_left_running,
+        )
 
     def _alarm(
         self,
@@ -120,13 +141,17 @@ class Alarms(Construct):
             alarm_description=description,
             threshold=threshold,
             evaluation_periods=periods,
-            comparison_operator=comparison.LESS_THAN_THRESHOLD if below else comparison.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            comparison_operator=(
+                comparison.LESS_THAN_THRESHOLD if below else comparison.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
+            ),
             # Silence is the normal state of an experiment that is not running, so it must not alarm.
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
         )
 
 
-def _ready_or_no_nodes(cluster: Mapping[str, str], namespace: str, service: str, system_nodes: int) -> cloudwatch.MathExpression:
+def _ready_or_no_nodes(
+    cluster: Mapping[str, str], namespace: str, service: str, system_nodes: int
+) -> cloudwatch.MathExpression:
     """Ready replicas, or 1 while there is no accelerator node for the service to run on."""
     period = Duration.minutes(5)
     return cloudwatch.MathExpression(

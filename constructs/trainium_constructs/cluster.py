@@ -26,8 +26,8 @@ _ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
 class Cluster(Construct):
     """An EKS cluster that only access entries open.
 
-    The principal that deploys is not made an administrator by the way: with the CDK that would be the CloudFormation execution
-    role, and an access entry for it could then not be declared a second time.
+    The principal that deploys is not made an administrator by the way: with the CDK that would be the
+    CloudFormation execution role, and an access entry for it could then not be declared a second time.
 
     Attributes:
         cluster: the cluster, for Kubernetes manifests and Helm charts.
@@ -97,7 +97,11 @@ class Cluster(Construct):
             cluster.grant_access(
                 f"Admin{index}",
                 arn,
-                [eks.AccessPolicy.from_access_policy_name(_ADMIN_POLICY, access_scope_type=eks.AccessScopeType.CLUSTER)],
+                [
+                    eks.AccessPolicy.from_access_policy_name(
+                        _ADMIN_POLICY, access_scope_type=eks.AccessScopeType.CLUSTER
+                    )
+                ],
             )
         _accept_what_the_cdk_makes(cluster)
         # The stubs of Cluster lack one property of ICluster that the class has.
@@ -105,7 +109,9 @@ class Cluster(Construct):
 
 
 def _kubectl_layer(scope: Construct, kubernetes_version: str) -> lambda_.ILayerVersion:
-    """The layer with kubectl and Helm, of the cluster's version or, as kubectl allows, one minor version above it."""
+    """The layer with kubectl and Helm, of the cluster's version or, as kubectl allows, one minor version
+    above it.
+    """
     # Each layer brings 37 MB that jsii has to take up before the first construct, so only one is imported.
     if kubernetes_version == "1.36":
         from aws_cdk.lambda_layer_kubectl_v36 import KubectlV36Layer
@@ -120,7 +126,9 @@ def _kubectl_layer(scope: Construct, kubernetes_version: str) -> lambda_.ILayerV
 
 def _accept_what_the_cdk_makes(cluster: eks.Cluster) -> None:
     """Findings on the cluster role and on the two functions behind Kubernetes manifests and Helm charts."""
-    acknowledge(cluster, {managed_policy("AmazonEKSClusterPolicy"): "The policy EKS requires of a cluster role"})
+    acknowledge(
+        cluster, {managed_policy("AmazonEKSClusterPolicy"): "The policy EKS requires of a cluster role"}
+    )
     stack = cdk.Stack.of(cluster)
     provider = cluster.node.find_child("KubectlProvider")
     handler = provider.node.find_child("Handler")
@@ -137,7 +145,9 @@ def _accept_what_the_cdk_makes(cluster: eks.Cluster) -> None:
             managed_policy("service-role/AWSLambdaVPCAccessExecutionRole"): made_by_cdk,
             managed_policy("AmazonEC2ContainerRegistryReadOnly"): made_by_cdk,
             f"AwsSolutions::AwsSolutions-IAM4[Policy::{only_in_aws}]": made_by_cdk,
-            wildcard(f"<{function}.Arn>:*"): "Versions of the CDK's own handler, called by the CDK's own framework",
+            wildcard(
+                f"<{function}.Arn>:*"
+            ): "Versions of the CDK's own handler, called by the CDK's own framework",
             "AwsSolutions::AwsSolutions-L1": "The CDK chooses the runtime its handler was tested with",
         },
     )

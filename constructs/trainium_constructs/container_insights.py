@@ -1,4 +1,5 @@
-"""The Container Insights series that dashboards and alarms may use, with the dimension sets the agent emits them under.
+"""The Container Insights series that dashboards and alarms may use, with the dimension sets the agent emits
+them under.
 
 A chart of a dimension set that nobody emits is an empty chart, so ``AwsSeries.metric`` refuses it.
 """
@@ -16,11 +17,12 @@ from trainium_constructs import dashboard_body
 NAMESPACE = "ContainerInsights"
 
 SOURCE = (
-    "aws/amazon-cloudwatch-agent @ab55b8d (2026-08-07), translator/translate/otel/exporter/awsemf/kubernetes.go; needs enhanced "
-    "Container Insights and, for Neuron, accelerated compute metrics"
+    "aws/amazon-cloudwatch-agent @ab55b8d (2026-08-07),"
+    " translator/translate/otel/exporter/awsemf/kubernetes.go; needs enhanced Container Insights and, for"
+    " Neuron, accelerated compute metrics"
 )
-"""Where names and dimension sets were read. NeuronDevice values are ``device0`` onwards, NeuronCore ``core0`` onwards (same
-repository, plugins/processors/gpuattributes/internal/awsneuron_metric_modifier.go)."""
+"""Where names and dimension sets were read. NeuronDevice values are ``device0`` onwards, NeuronCore ``core0``
+onwards (same repository, plugins/processors/gpuattributes/internal/awsneuron_metric_modifier.go)."""
 
 _CLUSTER = frozenset({"ClusterName"})
 _WORKLOAD = frozenset({"ClusterName", "Namespace", "PodName"})
@@ -85,7 +87,14 @@ class AwsSeries:
             visible=visible,
         )
 
-    def search(self, fixed: Mapping[str, str], any_of: Mapping[str, tuple[str, ...]], free: tuple[str, ...], *, statistic: str) -> str:
+    def search(
+        self,
+        fixed: Mapping[str, str],
+        any_of: Mapping[str, tuple[str, ...]],
+        free: tuple[str, ...],
+        *,
+        statistic: str,
+    ) -> str:
         """A SEARCH expression: ``fixed`` dimensions have one value, ``any_of`` one of several, ``free`` any.
 
         Raises:
@@ -106,7 +115,9 @@ class AwsSeries:
 
 
 def beyond(system_nodes: int) -> str:
-    """Accelerator nodes, as metric math over ``nodes``: Container Insights counts all nodes of a cluster together."""
+    """Accelerator nodes, as metric math over ``nodes``: Container Insights counts all nodes of a cluster
+    together.
+    """
     return f"IF(nodes > {system_nodes}, nodes - {system_nodes}, 0)"
 
 
@@ -128,17 +139,25 @@ CORE_MEMORY = (
 )
 EXECUTION_ERRORS = AwsSeries("node_neuron_execution_errors_total", "execution errors", (_CLUSTER, _NODE))
 EXECUTION_LATENCY = AwsSeries("node_neuron_execution_latency", "execution latency", (_CLUSTER, _NODE))
-DEVICE_MEMORY = AwsSeries("node_neurondevice_runtime_memory_used_bytes", "device memory used by the runtime", (_CLUSTER, _NODE))
+DEVICE_MEMORY = AwsSeries(
+    "node_neurondevice_runtime_memory_used_bytes", "device memory used by the runtime", (_CLUSTER, _NODE)
+)
 ECC_EVENTS = AwsSeries(
-    "node_neurondevice_hw_ecc_events_total", "ECC events, corrected and not", (_CLUSTER, _NODE, _NODE | {"NeuronDevice"})
+    "node_neurondevice_hw_ecc_events_total",
+    "ECC events, corrected and not",
+    (_CLUSTER, _NODE, _NODE | {"NeuronDevice"}),
 )
 NODE_COUNT = AwsSeries("cluster_node_count", "nodes", (_CLUSTER,))
 FAILED_NODE_COUNT = AwsSeries("cluster_failed_node_count", "failed nodes", (_CLUSTER,))
 REPLICAS_READY = _workload("replicas_ready", "ready replicas")
 REPLICAS_DESIRED = _workload("replicas_desired", "desired replicas")
 RESTARTS = _workload("pod_number_of_container_restarts", "container restarts")
-CRASH_LOOP = _workload("pod_container_status_waiting_reason_crash_loop_back_off", "containers in a crash loop")
-PULL_ERROR = _workload("pod_container_status_waiting_reason_image_pull_error", "containers whose image cannot be pulled")
+CRASH_LOOP = _workload(
+    "pod_container_status_waiting_reason_crash_loop_back_off", "containers in a crash loop"
+)
+PULL_ERROR = _workload(
+    "pod_container_status_waiting_reason_image_pull_error", "containers whose image cannot be pulled"
+)
 OUT_OF_MEMORY = _workload("pod_container_status_terminated_reason_oom_killed", "containers killed for memory")
 PODS_FAILED = _workload("pod_status_failed", "failed pods")
 

@@ -1,9 +1,10 @@
 """What a dashboard is made of, as the plain data that CloudWatch documents.
 
-The CDK's own widgets would render the same text, but each of several hundred metrics would be a call out of Python: a tenth of the
-time of a synthesis.
+The CDK's own widgets would render the same text, but each of several hundred metrics would be a call out of
+Python: a tenth of the time of a synthesis.
 
-Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html
+Source:
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html
 """
 
 from __future__ import annotations
@@ -67,7 +68,16 @@ def metric(
 
 def expression(formula: str, *, label: str, period: int = _PERIOD, colour: str | None = None) -> Row:
     """A metric math expression as a row of a chart; ``period`` in seconds."""
-    return [_given({"label": label, "color": colour, "expression": formula, "period": None if period == _PERIOD else period})]
+    return [
+        _given(
+            {
+                "label": label,
+                "color": colour,
+                "expression": formula,
+                "period": None if period == _PERIOD else period,
+            }
+        )
+    ]
 
 
 def text(markdown: str, height: int) -> Widget:
@@ -82,17 +92,37 @@ def alarm_states(title: str, arns: Sequence[str]) -> Widget:
 
 def bars(title: str, rows: Iterable[Row]) -> Widget:
     """One bar per row over the time range shown."""
-    properties = {"view": "bar", "title": title, "region": Aws.REGION, "metrics": list(rows), **_from_zero(), "setPeriodToTimeRange": True}
+    properties = {
+        "view": "bar",
+        "title": title,
+        "region": Aws.REGION,
+        "metrics": list(rows),
+        **_from_zero(),
+        "setPeriodToTimeRange": True,
+    }
     return {"type": "metric", "width": HALF, "height": 8, "properties": properties}
 
 
 def trend(title: str, rows: Iterable[Row]) -> Widget:
     """One line per row, as large as bars."""
-    properties = {"view": "timeSeries", "title": title, "region": Aws.REGION, "metrics": list(rows), **_from_zero()}
+    properties = {
+        "view": "timeSeries",
+        "title": title,
+        "region": Aws.REGION,
+        "metrics": list(rows),
+        **_from_zero(),
+    }
     return {"type": "metric", "width": HALF, "height": 8, "properties": properties}
 
 
-def lines(title: str, rows: Iterable[Row], *, width: int = THIRD, maximum: float | None = None, stacked: bool = False) -> Widget:
+def lines(
+    title: str,
+    rows: Iterable[Row],
+    *,
+    width: int = THIRD,
+    maximum: float | None = None,
+    stacked: bool = False,
+) -> Widget:
     """One line per row."""
     properties = {
         "view": "timeSeries",
@@ -105,7 +135,9 @@ def lines(title: str, rows: Iterable[Row], *, width: int = THIRD, maximum: float
     return {"type": "metric", "width": width, "height": 6, "properties": properties}
 
 
-def dashboard(scope: Construct, construct_id: str, *, name: str, shows: str, rows: Iterable[Sequence[Widget]]) -> None:
+def dashboard(
+    scope: Construct, construct_id: str, *, name: str, shows: str, rows: Iterable[Sequence[Widget]]
+) -> None:
     """A dashboard: in each row panels from the left, as high as the highest of them.
 
     Args:
@@ -120,11 +152,16 @@ def dashboard(scope: Construct, construct_id: str, *, name: str, shows: str, row
     for row in rows:
         x = 0
         for widget in row:
-            placed.append({"type": widget["type"], "width": widget["width"], "height": widget["height"], "x": x, "y": y} | widget)
+            placed.append(
+                {"type": widget["type"], "width": widget["width"], "height": widget["height"], "x": x, "y": y}
+                | widget
+            )
             x += widget["width"]
         y += max(widget["height"] for widget in row)
     body = json.dumps({"start": f"-{shows}", "widgets": placed}, ensure_ascii=False, separators=(",", ":"))
-    cloudwatch.CfnDashboard(Construct(scope, construct_id), "Resource", dashboard_name=name, dashboard_body=body)
+    cloudwatch.CfnDashboard(
+        Construct(scope, construct_id), "Resource", dashboard_name=name, dashboard_body=body
+    )
 
 
 def _from_zero(maximum: float | None = None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Two dashboards: the experiment's question, and the machine it runs on.
 
-Every chart is made from a series definition: ``specdec.metrics`` and ``specdec.publish.series`` for what the benchmark
-publishes, ``container_insights`` for what AWS emits. No metric name is written here.
+Every chart is made from a series definition: ``specdec.metrics`` and ``specdec.publish.series`` for what the
+benchmark publishes, ``container_insights`` for what AWS emits. No metric name is written here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 MAX_METRICS_PER_WIDGET = 500
 MAX_METRICS_PER_DASHBOARD = 2500
-"""CloudWatch service quotas, https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_limits.html"""
+"""CloudWatch service quotas,
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_limits.html
+"""
 
 _PALETTE = ("#7f7f7f", "#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b")
 """One colour per variant, the baseline in grey."""
@@ -51,8 +53,8 @@ class Dashboards(Construct):
         scope: parent.
         id: construct id.
         experiment: experiment name, the value of the Experiment dimension.
-        name: name of the first dashboard; the second is ``<name>-machine``. Dashboard names are unique in an account, so it
-            has to contain the region.
+        name: name of the first dashboard; the second is ``<name>-machine``. Dashboard names are unique in an
+            account, so it has to contain the region.
         cluster_name: the EKS cluster, the value of the ClusterName dimension.
         services: variant name to the Kubernetes name of its Deployment, the baseline first.
         namespace: Kubernetes namespace of the services.
@@ -101,7 +103,11 @@ class Dashboards(Construct):
                 *charts.answer(test_cases),
                 [text(texts.EXACT, 2)],
                 *charts.exact(metrics, test_cases),
-                *([[text(texts.LLMPERF, 4)], *charts.llmperf(llmperf_test_cases)] if llmperf_test_cases else []),
+                *(
+                    [[text(texts.LLMPERF, 4)], *charts.llmperf(llmperf_test_cases)]
+                    if llmperf_test_cases
+                    else []
+                ),
             ],
         )
         machine = _Machine(cluster_name, namespace, services)
@@ -124,11 +130,14 @@ class Dashboards(Construct):
     @staticmethod
     def url(name: str) -> str:
         """Console address of a dashboard, with the region as a token."""
-        return f"https://{Aws.REGION}.console.aws.amazon.com/cloudwatch/home?region={Aws.REGION}#dashboards/dashboard/{name}"
+        home = f"https://{Aws.REGION}.console.aws.amazon.com/cloudwatch/home?region={Aws.REGION}"
+        return f"{home}#dashboards/dashboard/{name}"
 
 
 class _Charts:
-    """Charts of what the benchmark publishes: one bar per test case and variant, over the time range shown."""
+    """Charts of what the benchmark publishes: one bar per test case and variant, over the time range
+    shown.
+    """
 
     def __init__(self, experiment: str, variants: list[str]) -> None:
         self._experiment = experiment
@@ -140,16 +149,32 @@ class _Charts:
         (tpot,) = series.exact([TPOT])
         baseline, *others = self._variants
         speed_ups: list[Row] = []
-        for number, (case, variant) in enumerate((case, variant) for case in test_cases for variant in others):
+        for number, (case, variant) in enumerate(
+            (case, variant) for case in test_cases for variant in others
+        ):
             speed_ups += [
-                expression(f"b{number} / v{number}", label=f"{case} · {variant}", colour=self._colours[variant]),
+                expression(
+                    f"b{number} / v{number}", label=f"{case} · {variant}", colour=self._colours[variant]
+                ),
                 self._of(tpot, baseline, case, "p50", identity=f"b{number}"),
                 self._of(tpot, variant, case, "p50", identity=f"v{number}"),
             ]
-        parity = [self._of(series.PARITY, variant, case, "Minimum") for case in test_cases for variant in others]
-        by_hour = [self._of(tpot, variant, case, "p50", period=3600) for case in test_cases for variant in self._variants]
+        parity = [
+            self._of(series.PARITY, variant, case, "Minimum") for case in test_cases for variant in others
+        ]
+        by_hour = [
+            self._of(tpot, variant, case, "p50", period=3600)
+            for case in test_cases
+            for variant in self._variants
+        ]
         outcomes = [
-            self._row(series.REQUESTS, (self._experiment, variant, outcome), "Sum", variant, label=f"{outcome} · {variant}")
+            self._row(
+                series.REQUESTS,
+                (self._experiment, variant, outcome),
+                "Sum",
+                variant,
+                label=f"{outcome} · {variant}",
+            )
             for outcome in get_args(Outcome)
             for variant in self._variants
         ]
@@ -158,18 +183,30 @@ class _Charts:
                 bars("Speed-up: median TPOT of the baseline / of the variant (1 = no gain)", speed_ups),
                 bars("Parity: share of prompts with the baseline's text, %", parity),
             ],
-            [trend("Median TPOT by hour, s", by_hour), bars("Requests by outcome (all but ok are failures)", outcomes)],
+            [
+                trend("Median TPOT by hour, s", by_hour),
+                bars("Requests by outcome (all but ok are failures)", outcomes),
+            ],
         ]
 
     def exact(self, metrics: Sequence[Metric], test_cases: Sequence[str]) -> list[list[Widget]]:
-        """One chart per metric of the exact lane, median; a second one, 90th percentile, where smaller is better."""
+        """One chart per metric of the exact lane, median; a second one, 90th percentile, where smaller is
+        better.
+        """
         charts: list[Widget] = []
         for definition, one in zip(metrics, series.exact(metrics), strict=True):
             for statistic in ("p50", "p90") if definition.better == "smaller" else ("p50",):
-                rows = [self._of(one, variant, case, statistic) for case in test_cases for variant in self._variants]
+                rows = [
+                    self._of(one, variant, case, statistic)
+                    for case in test_cases
+                    for variant in self._variants
+                ]
                 charts.append(bars(f"{one.symbol}, {statistic}{_unit(one)}", rows))
         for one in series.SERVICE:
-            of_variants = [self._row(one, (self._experiment, variant), "Average", variant, label=variant) for variant in self._variants]
+            of_variants = [
+                self._row(one, (self._experiment, variant), "Average", variant, label=variant)
+                for variant in self._variants
+            ]
             charts.append(bars(f"Whole service: {one.symbol}, mean over runs{_unit(one)}", of_variants))
         return _pairs(charts)
 
@@ -189,10 +226,21 @@ class _Charts:
             ]
         )
 
-    def _of(self, one: series.Series, variant: str, case: str, statistic: str, *, period: int = 300, identity: str | None = None) -> Row:
+    def _of(
+        self,
+        one: series.Series,
+        variant: str,
+        case: str,
+        statistic: str,
+        *,
+        period: int = 300,
+        identity: str | None = None,
+    ) -> Row:
         """A series of one test case. One with an identity is there for an expression only."""
         values = (self._experiment, variant, case)
-        return self._row(one, values, statistic, variant, label=f"{case} · {variant}", period=period, identity=identity)
+        return self._row(
+            one, values, statistic, variant, label=f"{case} · {variant}", period=period, identity=identity
+        )
 
     def _row(
         self,
@@ -230,21 +278,43 @@ class _Machine:
         """Utilization of all cores and of each group of devices that a service can claim; memory; errors."""
         groups = [range(first, min(first + group, devices)) for first in range(0, devices, group)]
         by_group = [
-            expression(f"AVG({self._search(members)})", label=f"devices {members[0]} to {members[-1]}", colour=colour, period=60)
+            expression(
+                f"AVG({self._search(members)})",
+                label=f"devices {members[0]} to {members[-1]}",
+                colour=colour,
+                period=60,
+            )
             for members, colour in zip(groups, _cycle(_PALETTE, len(groups)), strict=True)
         ]
         errors = [self._now(one, "Sum") for one in (insights.EXECUTION_ERRORS, insights.ECC_EVENTS)]
         return [
             [
-                lines("NeuronCore utilization, mean, %", [self._now(insights.CORE_UTILIZATION)], maximum=100, width=HALF),
+                lines(
+                    "NeuronCore utilization, mean, %",
+                    [self._now(insights.CORE_UTILIZATION)],
+                    maximum=100,
+                    width=HALF,
+                ),
                 lines("NeuronCore utilization by device group, mean, %", by_group, maximum=100, width=HALF),
             ],
             [
-                lines("Memory per NeuronCore, mean, bytes", [self._now(one) for one in insights.CORE_MEMORY], stacked=True),
-                lines("Device memory used by the runtime, bytes", [self._now(insights.DEVICE_MEMORY, "Maximum")]),
+                lines(
+                    "Memory per NeuronCore, mean, bytes",
+                    [self._now(one) for one in insights.CORE_MEMORY],
+                    stacked=True,
+                ),
+                lines(
+                    "Device memory used by the runtime, bytes", [self._now(insights.DEVICE_MEMORY, "Maximum")]
+                ),
                 lines("Neuron errors, count", errors),
             ],
-            [lines("Execution latency of the Neuron runtime, s", [self._now(insights.EXECUTION_LATENCY)], width=FULL)],
+            [
+                lines(
+                    "Execution latency of the Neuron runtime, s",
+                    [self._now(insights.EXECUTION_LATENCY)],
+                    width=FULL,
+                )
+            ],
         ]
 
     def services(self) -> list[list[Widget]]:
@@ -260,7 +330,10 @@ class _Machine:
                         for one in (insights.REPLICAS_READY, insights.REPLICAS_DESIRED)
                     ],
                 ),
-                lines("Container restarts", [self._workload(insights.RESTARTS, service) for service in self._services.values()]),
+                lines(
+                    "Container restarts",
+                    [self._workload(insights.RESTARTS, service) for service in self._services.values()],
+                ),
                 lines(
                     "Why a service does not run, containers",
                     [self._workload(one, service) for service in self._services.values() for one in troubles],
@@ -271,19 +344,30 @@ class _Machine:
     def nodes(self, system_nodes: int, usd_per_hour: float | None) -> list[Widget]:
         """Node count and, with a price, what the accelerator nodes cost over the time range shown."""
         hidden, shown = (
-            insights.NODE_COUNT.row(self._cluster, statistic="Maximum", period=300, identity="nodes", visible=visible)
+            insights.NODE_COUNT.row(
+                self._cluster, statistic="Maximum", period=300, identity="nodes", visible=visible
+            )
             for visible in (False, True)
         )
         beyond = insights.beyond(system_nodes)
         counts = lines(
             "Nodes",
-            [shown, self._now(insights.FAILED_NODE_COUNT, "Maximum"), expression(beyond, label="accelerator nodes")],
+            [
+                shown,
+                self._now(insights.FAILED_NODE_COUNT, "Maximum"),
+                expression(beyond, label="accelerator nodes"),
+            ],
             width=HALF if usd_per_hour else FULL,
         )
         if usd_per_hour is None:
             return [counts]
-        spend = expression(f"RUNNING_SUM({beyond}) * PERIOD(nodes) / 3600 * {usd_per_hour:g}", label="accelerator nodes, USD")
-        return [counts, lines("Spend on accelerator nodes in the time range shown, USD", [spend, hidden], width=HALF)]
+        spend = expression(
+            f"RUNNING_SUM({beyond}) * PERIOD(nodes) / 3600 * {usd_per_hour:g}", label="accelerator nodes, USD"
+        )
+        return [
+            counts,
+            lines("Spend on accelerator nodes in the time range shown, USD", [spend, hidden], width=HALF),
+        ]
 
     def _now(self, one: insights.AwsSeries, statistic: str = "Average") -> Row:
         return one.row(self._cluster, statistic=statistic, period=60)
@@ -313,13 +397,21 @@ def _cycle(values: tuple[str, ...], count: int) -> list[str]:
     return [values[index % len(values)] for index in range(count)]
 
 
-def _refuse_too_many(metrics: Sequence[Metric], test_cases: Sequence[str], llmperf_test_cases: Sequence[str], variants: list[str]) -> None:
+def _refuse_too_many(
+    metrics: Sequence[Metric],
+    test_cases: Sequence[str],
+    llmperf_test_cases: Sequence[str],
+    variants: list[str],
+) -> None:
     per_widget = len(variants) * max(len(test_cases), len(llmperf_test_cases), len(get_args(Outcome)))
     # Speed-up draws two metrics and an expression for each bar.
     widest = max(per_widget, 3 * len(test_cases) * (len(variants) - 1))
-    total = len(variants) * (len(test_cases) * (2 * len(metrics) + 5) + len(llmperf_test_cases) * len(series.LLMPERF))
+    total = len(variants) * (
+        len(test_cases) * (2 * len(metrics) + 5) + len(llmperf_test_cases) * len(series.LLMPERF)
+    )
     if widest > MAX_METRICS_PER_WIDGET or total > MAX_METRICS_PER_DASHBOARD:
         raise ValueError(
-            f"{len(variants)} variants and {len(test_cases)} test cases make {widest} series on one chart and up to {total} on one "
-            f"dashboard; CloudWatch draws {MAX_METRICS_PER_WIDGET} and {MAX_METRICS_PER_DASHBOARD}. Use fewer test cases"
+            f"{len(variants)} variants and {len(test_cases)} test cases make {widest} series on one chart and"
+            f" up to {total} on one dashboard; CloudWatch draws {MAX_METRICS_PER_WIDGET} and"
+            f" {MAX_METRICS_PER_DASHBOARD}. Use fewer test cases"
         )

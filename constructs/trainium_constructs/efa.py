@@ -11,17 +11,19 @@ from constructs import Construct
 class Efa(Construct):
     """One EFA interface per network card, and the security group and placement they need.
 
-    The layout is that of the EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards": an
-    ordinary primary interface, an EFA-only one beside it, and one EFA-only interface on each further card. EFA-only interfaces take no
-    address of the subnet.
+    The layout is that of the EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with
+    multiple network cards": an ordinary primary interface, an EFA-only one beside it, and one EFA-only
+    interface on each further card. EFA-only interfaces take no address of the subnet.
 
     Args:
         scope: parent construct.
         construct_id: construct id.
         vpc: where the nodes are.
-        cluster_security_group_id: security group of the cluster, which EKS does not attach once a launch template names interfaces.
+        cluster_security_group_id: security group of the cluster, which EKS does not attach once a launch
+            template names interfaces.
         cards: network cards of the instance type.
-        placement_group: whether to make a cluster placement group. Reserved capacity brings its own placement.
+        placement_group: whether to make a cluster placement group. Reserved capacity brings its own
+            placement.
 
     Attributes:
         interfaces: for the launch template.
@@ -39,7 +41,13 @@ class Efa(Construct):
         placement_group: bool,
     ) -> None:
         super().__init__(scope, construct_id)
-        group = ec2.SecurityGroup(self, "Peers", vpc=vpc, description="EFA traffic between accelerator nodes", allow_all_outbound=False)
+        group = ec2.SecurityGroup(
+            self,
+            "Peers",
+            vpc=vpc,
+            description="EFA traffic between accelerator nodes",
+            allow_all_outbound=False,
+        )
         # The stubs of SecurityGroup and IPeer name one parameter differently, nothing else.
         peers = cast("ec2.IPeer", group)
         # EFA needs a group that lets its own members through in both directions.
@@ -57,7 +65,13 @@ class Efa(Construct):
             self.placement = ec2.CfnLaunchTemplate.PlacementProperty(group_name=placement.ref)
 
 
-def _interface(groups: list[str], *, card: int, device: int, kind: str) -> ec2.CfnLaunchTemplate.NetworkInterfaceProperty:
+def _interface(
+    groups: list[str], *, card: int, device: int, kind: str
+) -> ec2.CfnLaunchTemplate.NetworkInterfaceProperty:
     return ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
-        network_card_index=card, device_index=device, interface_type=kind, groups=groups, delete_on_termination=True
+        network_card_index=card,
+        device_index=device,
+        interface_type=kind,
+        groups=groups,
+        delete_on_termination=True,
     )

@@ -18,9 +18,10 @@ from trainium_constructs.roles import service_role
 class ScaleDown(Construct):
     """Sets a node group to 0 nodes, once at a time or every so many hours, without any code of ours to run.
 
-    A rate schedule without a start date fires as soon as it exists (EventBridge Scheduler user guide, "Rate-based schedules"). The node
-    group must therefore depend on this construct: the first call then finds no group and does nothing, and the hours count from
-    the deployment. A start date would need the clock at synthesis.
+    A rate schedule without a start date fires as soon as it exists (EventBridge Scheduler user guide,
+    "Rate-based schedules"). The node group must therefore depend on this construct: the first call then finds
+    no group and does nothing, and the hours count from the deployment. A start date would need the clock at
+    synthesis.
 
     Args:
         scope: parent construct.
@@ -45,13 +46,28 @@ class ScaleDown(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
-        group_arn = stack.format_arn(service="eks", resource="nodegroup", resource_name=f"{cluster_name}/{node_group}/*")
-        self._role = service_role(
-            self, "Role", service="scheduler.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": stack.account}}
+        group_arn = stack.format_arn(
+            service="eks", resource="nodegroup", resource_name=f"{cluster_name}/{node_group}/*"
         )
-        self._role.add_to_policy(iam.PolicyStatement(sid="ScaleDown", actions=["eks:UpdateNodegroupConfig"], resources=[group_arn]))
-        acknowledge(self._role, {wildcard(as_reported(self, group_arn)): "The ARN of a node group ends in an id that only EKS knows"})
-        # The scheduler reads these names as the SDK writes them, with a capital first letter; it refuses the REST form.
+        self._role = service_role(
+            self,
+            "Role",
+            service="scheduler.amazonaws.com",
+            conditions={"StringEquals": {"aws:SourceAccount": stack.account}},
+        )
+        self._role.add_to_policy(
+            iam.PolicyStatement(sid="ScaleDown", actions=["eks:UpdateNodegroupConfig"], resources=[group_arn])
+        )
+        acknowledge(
+            self._role,
+            {
+                wildcard(
+                    as_reported(self, group_arn)
+                ): "The ARN of a node group ends in an id that only EKS knows"
+            },
+        )
+        # The scheduler reads these names as the SDK writes them, with a capital first letter; it refuses the
+        # REST form.
         self._call = json.dumps(
             {
                 "ClusterName": cluster_name,
@@ -76,14 +92,17 @@ class ScaleDown(Construct):
                 arn=f"arn:{cdk.Aws.PARTITION}:scheduler:::aws-sdk:eks:updateNodegroupConfig",
                 role_arn=self._role.role_arn,
                 input=self._call,
-                retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(maximum_retry_attempts=retries, maximum_event_age_in_seconds=3600),
+                retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
+                    maximum_retry_attempts=retries, maximum_event_age_in_seconds=3600
+                ),
             ),
         )
         schedule.node.add_dependency(self._role)
 
 
 class Budget(Construct):
-    """A monthly cost budget for one region, with e-mails at 80 % and 100 % spent and when the forecast passes it.
+    """A monthly cost budget for one region, with e-mails at 80 % and 100 % spent and when the forecast passes
+    it.
 
     Args:
         scope: parent construct.
@@ -92,8 +111,9 @@ class Budget(Construct):
         monthly_usd: the limit.
         email: who hears of it.
         region: only costs of this region count.
-        covers: ``region`` counts all costs of the region, ``experiment`` those with the tag ``experiment``. A tag counts only
-            after it was activated as a cost allocation tag, so a budget on it can stay silent.
+        covers: ``region`` counts all costs of the region, ``experiment`` those with the tag ``experiment``. A
+            tag counts only after it was activated as a cost allocation tag, so a budget on it can stay
+            silent.
         experiment: value of the tag.
     """
 
@@ -127,7 +147,10 @@ class Budget(Construct):
             notifications_with_subscribers=[
                 budgets.CfnBudget.NotificationWithSubscribersProperty(
                     notification=budgets.CfnBudget.NotificationProperty(
-                        notification_type=kind, comparison_operator="GREATER_THAN", threshold=percent, threshold_type="PERCENTAGE"
+                        notification_type=kind,
+                        comparison_operator="GREATER_THAN",
+                        threshold=percent,
+                        threshold_type="PERCENTAGE",
                     ),
                     subscribers=[subscriber],
                 )

@@ -28,8 +28,9 @@ def retention_days(days: int) -> logs.RetentionDays:
 def own_function_logs(scope: Construct, *, days: int) -> None:
     """Gives every function below ``scope`` a log group that is made before it and ends after it.
 
-    The functions are the CDK's own. By itself Lambda makes a group with the first line, without retention and outside the stack.
-    The group the CDK would make depends on its function, so it can go while the function still has deletions to log, and come back unowned.
+    The functions are the CDK's own. By itself Lambda makes a group with the first line, without retention and
+    outside the stack. The group the CDK would make depends on its function, so it can go while the function
+    still has deletions to log, and come back unowned.
     """
     for construct in scope.node.find_all():
         if isinstance(construct, cdk.CfnResource) and construct.cfn_resource_type == "AWS::Lambda::Function":

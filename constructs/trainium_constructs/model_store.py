@@ -18,8 +18,8 @@ RUNS = "runs"
 class ModelStore(Construct):
     """An S3 bucket with three prefixes: ``models/``, ``artifacts/`` and ``runs/``.
 
-    Versions are off: models and artifacts lie under names that follow from what they are, so nothing is overwritten by something else,
-    and a second copy of 70 GB would only cost.
+    Versions are off: models and artifacts lie under names that follow from what they are, so nothing is
+    overwritten by something else, and a second copy of 70 GB would only cost.
 
     Args:
         scope: parent construct.
@@ -55,15 +55,23 @@ class ModelStore(Construct):
             enforce_ssl=True,
             minimum_tls_version=1.2,
             lifecycle_rules=[
-                s3.LifecycleRule(id="aborted-uploads", abort_incomplete_multipart_upload_after=cdk.Duration.days(1)),
-                s3.LifecycleRule(id="old-runs", prefix=f"{RUNS}/", expiration=cdk.Duration.days(runs_kept_days)),
+                s3.LifecycleRule(
+                    id="aborted-uploads", abort_incomplete_multipart_upload_after=cdk.Duration.days(1)
+                ),
+                s3.LifecycleRule(
+                    id="old-runs", prefix=f"{RUNS}/", expiration=cdk.Duration.days(runs_kept_days)
+                ),
             ],
             removal_policy=cdk.RemovalPolicy.DESTROY if empty else cdk.RemovalPolicy.RETAIN,
             auto_delete_objects=empty,
         )
         acknowledge(
             bucket,
-            {"AwsSolutions::AwsSolutions-S1": "Its access logs would need a second bucket to outlive it; CloudTrail data events do not"},
+            {
+                "AwsSolutions::AwsSolutions-S1": (
+                    "Its access logs would need a second bucket to outlive it; CloudTrail data events do not"
+                )
+            },
         )
         # The stubs of Bucket and IBucket name one parameter differently, nothing else.
         self.bucket = cast("s3.IBucket", bucket)

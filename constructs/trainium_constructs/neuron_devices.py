@@ -13,7 +13,9 @@ Allocation = Literal["dra", "device-plugin"]
 
 CHART = "oci://public.ecr.aws/neuron/neuron-helm-chart"
 CHART_VERSION = "1.10.0"
-"""Pinned, and always given: without a version the CDK's handler asks for one named "None" and fails in the middle of a deployment."""
+"""Pinned, and always given: without a version the CDK's handler asks for one named "None" and fails in the
+middle of a deployment.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,8 @@ class Release:
 
     Attributes:
         namespace: where it goes; that of the driver is the one it is documented in.
-        values: every switch of the chart is set, because two of them are on by default and exclude each other on a node.
+        values: every switch of the chart is set, because two of them are on by default and exclude each other
+            on a node.
     """
 
     namespace: str
@@ -53,9 +56,13 @@ RELEASES: Mapping[Allocation, Release] = {
 
 
 class NeuronDevices(Construct):
-    """Neuron devices by Dynamic Resource Allocation, with the DeviceClass ``neuron.aws.com``; or the device plugin and its scheduler."""
+    """Neuron devices by Dynamic Resource Allocation, with the DeviceClass ``neuron.aws.com``; or the device
+    plugin and its scheduler.
+    """
 
-    def __init__(self, scope: Construct, construct_id: str, *, cluster: eks.ICluster, allocation: Allocation) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, cluster: eks.ICluster, allocation: Allocation
+    ) -> None:
         super().__init__(scope, construct_id)
         release = RELEASES[allocation]
         eks.HelmChart(

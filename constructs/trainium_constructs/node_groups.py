@@ -29,32 +29,46 @@ _NODE_POLICIES = {
 def node_role(scope: Construct, construct_id: str) -> iam.Role:
     """Role of the nodes themselves. What pods may do is never here, but in their own Pod Identity roles.
 
-    Session Manager is the way onto a node and, by port forwarding, to the private API endpoint: no SSH, no open port.
+    Session Manager is the way onto a node and, by port forwarding, to the private API endpoint: no SSH, no
+    open port.
     """
     return service_role(scope, construct_id, service="ec2.amazonaws.com", managed_policies=_NODE_POLICIES)
 
 
 def metadata_options() -> ec2.CfnLaunchTemplate.MetadataOptionsProperty:
-    """IMDSv2 only. Two hops, because the CloudWatch agent asks for the instance's identity from inside a pod."""
-    return ec2.CfnLaunchTemplate.MetadataOptionsProperty(http_tokens="required", http_put_response_hop_limit=2)
+    """IMDSv2 only. Two hops, because the CloudWatch agent asks for the instance's identity from inside a
+    pod.
+    """
+    return ec2.CfnLaunchTemplate.MetadataOptionsProperty(
+        http_tokens="required", http_put_response_hop_limit=2
+    )
 
 
 def root_volume(gib: int) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
     """An encrypted gp3 root volume of ``gib`` GiB. ``/dev/xvda`` is the root device of the AL2023 images."""
     return ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
         device_name="/dev/xvda",
-        ebs=ec2.CfnLaunchTemplate.EbsProperty(volume_size=gib, volume_type="gp3", encrypted=True, delete_on_termination=True),
+        ebs=ec2.CfnLaunchTemplate.EbsProperty(
+            volume_size=gib, volume_type="gp3", encrypted=True, delete_on_termination=True
+        ),
     )
 
 
 def tag_instances(name: str, tags: Mapping[str, str]) -> list[ec2.CfnLaunchTemplate.TagSpecificationProperty]:
-    """Tags for instances and volumes: a node group does not hand its own tags down, and cost reports would miss them."""
+    """Tags for instances and volumes: a node group does not hand its own tags down, and cost reports would
+    miss them.
+    """
     listed = [{"key": key, "value": value} for key, value in {"Name": name, **tags}.items()]
-    return [ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=listed) for kind in ("instance", "volume")]
+    return [
+        ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=listed)
+        for kind in ("instance", "volume")
+    ]
 
 
 class SystemNodes(Construct):
-    """One small node for DNS, add-on controllers and the benchmark, so that none of them runs on the accelerator node."""
+    """One small node for DNS, add-on controllers and the benchmark, so that none of them runs on the
+    accelerator node.
+    """
 
     def __init__(
         self,

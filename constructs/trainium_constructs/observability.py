@@ -19,13 +19,16 @@ _KINDS = ("application", "dataplane", "host", "performance")
 
 
 class ContainerLogs(Construct):
-    """The four log groups of Container Insights, created before an agent does it without a retention and outside the stack.
+    """The four log groups of Container Insights, created before an agent does it without a retention and
+    outside the stack.
 
     Attributes:
         application: where the output of containers goes.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str, retention: logs.RetentionDays) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, cluster_name: str, retention: logs.RetentionDays
+    ) -> None:
         super().__init__(scope, construct_id)
         groups = {
             kind: logs.LogGroup(
@@ -43,11 +46,13 @@ class ContainerLogs(Construct):
 class Observability(Construct):
     """The CloudWatch Observability add-on, set to classic Container Insights.
 
-    Classic metrics are ordinary CloudWatch metrics, which dashboards and alarms in a template can name; those of the newer OpenTelemetry
-    pipeline are not.
+    Classic metrics are ordinary CloudWatch metrics, which dashboards and alarms in a template can name; those
+    of the newer OpenTelemetry pipeline are not.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str, versions: Mapping[str, str]) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, cluster_name: str, versions: Mapping[str, str]
+    ) -> None:
         super().__init__(scope, construct_id)
         role = pod_role(
             self,
@@ -55,7 +60,11 @@ class Observability(Construct):
             cluster_name=cluster_name,
             namespace="amazon-cloudwatch",
             service_account=_AGENT_ACCOUNT,
-            managed_policies={"CloudWatchAgentServerPolicy": "The policy AWS documents for the add-on; only the agent's pods have it"},
+            managed_policies={
+                "CloudWatchAgentServerPolicy": (
+                    "The policy AWS documents for the add-on; only the agent's pods have it"
+                )
+            },
         )
         addon(
             self,

@@ -60,10 +60,15 @@ def pod_role(
 ) -> iam.Role:
     """A role for the pods of one Kubernetes service account, through EKS Pod Identity.
 
-    EKS tags each session with cluster, namespace and service account; trusting only these tags keeps an association made elsewhere in
-    the account from borrowing the role. Source: EKS user guide, "Create IAM role with trust policy required by EKS Pod Identity".
+    EKS tags each session with cluster, namespace and service account; trusting only these tags keeps an
+    association made elsewhere in the account from borrowing the role. Source: EKS user guide, "Create IAM
+    role with trust policy required by EKS Pod Identity".
     """
-    tags = {"eks-cluster-name": cluster_name, "kubernetes-namespace": namespace, "kubernetes-service-account": service_account}
+    tags = {
+        "eks-cluster-name": cluster_name,
+        "kubernetes-namespace": namespace,
+        "kubernetes-service-account": service_account,
+    }
     return service_role(
         scope,
         construct_id,

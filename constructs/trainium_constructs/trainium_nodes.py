@@ -37,9 +37,9 @@ spec:
 def node_group_name(*, zone: str, purchase: Purchase, reservation_id: str | None = None) -> str:
     """Name of the group, known before deployment.
 
-    Zone and purchase make CloudFormation replace the group; being in the name, the successor cannot collide with the group it
-    replaces. So can another reservation with another size, which as one update of one group CloudFormation refuses
-    (aws/containers-roadmap#1258).
+    Zone and purchase make CloudFormation replace the group; being in the name, the successor cannot collide
+    with the group it replaces. So can another reservation with another size, which as one update of one group
+    CloudFormation refuses (aws/containers-roadmap#1258).
     """
     reserved = reservation_id.removeprefix("cr-") if reservation_id else None
     return "-".join(part for part in ("accelerator", zone, purchase, reserved) if part)
@@ -48,8 +48,8 @@ def node_group_name(*, zone: str, purchase: Purchase, reservation_id: str | None
 class TrainiumNodes(Construct):
     """A node group of Trainium instances.
 
-    The instance type is in the launch template alone: EKS refuses it in both places, a Capacity Block allows only this one,
-    and the check in the CDK's own node group does not know the type.
+    The instance type is in the launch template alone: EKS refuses it in both places, a Capacity Block allows
+    only this one, and the check in the CDK's own node group does not know the type.
 
     Attributes:
         name: name of the node group.
@@ -75,9 +75,12 @@ class TrainiumNodes(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.name = node_group_name(zone=zone, purchase=purchase, reservation_id=reservation_id)
-        # The array takes images, container layers, logs and emptyDir volumes off the root volume and onto NVMe.
+        # The array takes images, container layers, logs and emptyDir volumes off the root volume and onto
+        # NVMe.
         user_data = ec2.MultipartUserData()
-        user_data.add_part(ec2.MultipartBody.from_raw_body(content_type="application/node.eks.aws", body=_NODE_CONFIG))
+        user_data.add_part(
+            ec2.MultipartBody.from_raw_body(content_type="application/node.eks.aws", body=_NODE_CONFIG)
+        )
         template = ec2.CfnLaunchTemplate(
             self,
             "LaunchTemplate",
@@ -119,7 +122,10 @@ class TrainiumNodes(Construct):
             launch_template=eks.CfnNodegroup.LaunchTemplateSpecificationProperty(
                 id=template.ref, version=template.attr_latest_version_number
             ),
-            scaling_config=eks.CfnNodegroup.ScalingConfigProperty(min_size=0, desired_size=desired_nodes, max_size=max_nodes),
-            # The default strategy starts the new node before it drains the old one, and there is no second trn2 to start.
+            scaling_config=eks.CfnNodegroup.ScalingConfigProperty(
+                min_size=0, desired_size=desired_nodes, max_size=max_nodes
+            ),
+            # The default strategy starts the new node before it drains the old one, and there is no second
+            # trn2 to start.
             update_config=eks.CfnNodegroup.UpdateConfigProperty(max_unavailable=1, update_strategy="MINIMAL"),
         )

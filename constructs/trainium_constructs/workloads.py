@@ -16,28 +16,40 @@ Object = dict[str, Any]
 MANIFEST_BYTES = 220_000
 """Most that one manifest may take in the event CloudFormation sends.
 
-The event goes to the CDK's function as an asynchronous invocation, which holds 256 KiB (AWS Lambda quotas); the rest is for the
-event's other fields.
+The event goes to the CDK's function as an asynchronous invocation, which holds 256 KiB (AWS Lambda quotas);
+the rest is for the event's other fields.
 """
 
 
 class Workloads(Construct):
     """Applies one manifest after another, and deletes them in the opposite order.
 
-    Each chart is a resource of its own: objects of a custom resource whose creation failed are never deleted, so small manifests leave less
-    behind, and ``overwrite`` lets the next attempt go over it. A chart too large for one event becomes several, in its order.
+    Each chart is a resource of its own: objects of a custom resource whose creation failed are never deleted,
+    so small manifests leave less behind, and ``overwrite`` lets the next attempt go over it. A chart too
+    large for one event becomes several, in its order.
 
     Raises:
         ValueError: one object alone is too large.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, cluster: eks.ICluster, manifests: Mapping[str, Sequence[Object]]) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        cluster: eks.ICluster,
+        manifests: Mapping[str, Sequence[Object]],
+    ) -> None:
         super().__init__(scope, construct_id)
         previous: Construct | None = None
         for name, objects in manifests.items():
             for number, part in enumerate(split(name, objects), 1):
                 construct = eks.KubernetesManifest(
-                    self, name if number == 1 else f"{name}-{number}", cluster=cluster, manifest=part, overwrite=True
+                    self,
+                    name if number == 1 else f"{name}-{number}",
+                    cluster=cluster,
+                    manifest=part,
+                    overwrite=True,
                 )
                 if previous is not None:
                     construct.node.add_dependency(previous)
@@ -56,7 +68,10 @@ def split(name: str, objects: Sequence[Object]) -> Iterator[list[Object]]:
         size = event_bytes(one)
         if size > MANIFEST_BYTES:
             kind, of = one.get("kind"), one.get("metadata", {}).get("name")
-            raise ValueError(f"{kind} {of} of chart {name} takes {size} bytes; one manifest may take {MANIFEST_BYTES}. Split the object")
+            raise ValueError(
+                f"{kind} {of} of chart {name} takes {size} bytes; one manifest may take {MANIFEST_BYTES}."
+                " Split the object"
+            )
         if part and used + size > MANIFEST_BYTES:
             yield part
             part, used = [], 0

@@ -1,7 +1,7 @@
 """How many tokens a step emits, and how far into the window proposals are kept.
 
-Read at the client, from the tokens each step brought, since the counters of fused stacks stay at zero; where the server tells
-accepted tokens per request, the mean is taken from those.
+Read at the client, from the tokens each step brought, since the counters of fused stacks stay at zero; where
+the server tells accepted tokens per request, the mean is taken from those.
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ from specdec.benchmark.records import RequestRecord
 
 
 def mean_proposal(counters: dict[str, Any] | None) -> float | None:
-    """Mean tokens proposed by a step that proposed any, from a variant's counters over the run; None where not reported."""
+    """Mean tokens proposed by a step that proposed any, from a variant's counters over the run; None where
+    not reported.
+    """
     if not counters or not counters.get("drafts") or not counters.get("draft_tokens"):
         return None
     return counters["draft_tokens"] / counters["drafts"]
 
 
 def reports_proposals(records: Sequence[RequestRecord]) -> bool:
-    """Whether a variant's server tells its speculation per request. A request without the field then proposed nothing."""
+    """Whether a variant's server tells its speculation per request. A request without the field then proposed
+    nothing.
+    """
     return any(record.server is not None for record in records)
 
 
@@ -40,8 +44,8 @@ def drafted_steps(records: Sequence[RequestRecord], *, every: int, proposal: flo
     Args:
         records: of one variant.
         every: all their steps. A draft model proposes in each; look-up drafting only where it finds a match.
-        proposal: mean tokens per proposal over the run (see ``mean_proposal``), used where the server tells proposed tokens per
-            request but not in how many steps.
+        proposal: mean tokens per proposal over the run (see ``mean_proposal``), used where the server tells
+            proposed tokens per request but not in how many steps.
     """
     told = [record.server for record in records if record.server is not None]
     if told and all(server.drafts is not None for server in told):
@@ -86,8 +90,14 @@ def acceptance(
     if source is None or not every:
         return None
     sizes = Counter(size for found in read for size in found.uncut)
-    drafted = drafted_steps(records, every=every, proposal=mean_proposal(counters)) if window is not None else None
-    positions = by_position(sizes, usable=convention.usable(window), undrafted=1 - (drafted or 0) / every) if window else ()
+    drafted = (
+        drafted_steps(records, every=every, proposal=mean_proposal(counters)) if window is not None else None
+    )
+    positions = (
+        by_position(sizes, usable=convention.usable(window), undrafted=1 - (drafted or 0) / every)
+        if window
+        else ()
+    )
     reached = sum(position.reached for position in positions)
     return Acceptance(
         tokens_per_step=emitted / every,
@@ -105,8 +115,8 @@ def acceptance(
 def by_position(sizes: Counter[int], *, usable: int, undrafted: float) -> tuple[PositionAcceptance, ...]:
     """Acceptance per position from the sizes of steps.
 
-    A step of ``s`` tokens accepted ``s - 1`` proposals. Sizes beyond what the window allows come from steps that reached the
-    client together and count as full ones.
+    A step of ``s`` tokens accepted ``s - 1`` proposals. Sizes beyond what the window allows come from steps
+    that reached the client together and count as full ones.
 
     Args:
         sizes: tokens of a step to number of steps.
@@ -124,7 +134,11 @@ def by_position(sizes: Counter[int], *, usable: int, undrafted: float) -> tuple[
         accepted = sum(steps_ for size, steps_ in sizes.items() if size > position)
         positions.append(
             PositionAcceptance(
-                position=position, reached=reached, accepted=accepted, conditional=accepted / reached, survival=accepted / every
+                position=position,
+                reached=reached,
+                accepted=accepted,
+                conditional=accepted / reached,
+                survival=accepted / every,
             )
         )
         reached = accepted

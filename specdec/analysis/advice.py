@@ -1,4 +1,6 @@
-"""The part of the verdict that is advice: which window, which draft. Units and ratios as in ``specdec.analysis.verdict``."""
+"""The part of the verdict that is advice: which window, which draft. Units and ratios as in
+``specdec.analysis.verdict``.
+"""
 
 from __future__ import annotations
 
@@ -41,14 +43,18 @@ class WindowAdvice:
         measured_windows: the windows that were measured, ascending, in the order of ``variants``.
         baseline_tpot: seconds, the reference of ``speedup``.
         acceptance: pooled conditional acceptance ``a``.
-        draft_cost: ``c``, cost of one more window position over a baseline step: draft and extra verification together.
-        step_overhead: fixed part of a speculative step over a baseline step; 0 unless two windows were measured.
+        draft_cost: ``c``, cost of one more window position over a baseline step: draft and extra verification
+            together.
+        step_overhead: fixed part of a speculative step over a baseline step; 0 unless two windows were
+            measured.
         undrafted_share: share of tokens emitted by steps that had nothing to verify; 0 for a draft model.
-        break_even: constant acceptance at which the first measured window starts to pay; None if no acceptance would.
+        break_even: constant acceptance at which the first measured window starts to pay; None if no
+            acceptance would.
         curve: predicted, windows ascending.
         recommended: window; None for "off".
         predicted_speedup: at the recommended window; 1 for "off".
-        confidence: share of resamplings in which the recommendation is within 3% of the best choice, "off" included.
+        confidence: share of resamplings in which the recommendation is within 3% of the best choice, "off"
+            included.
         confirm: the window to compile and measure next; None when nothing is left to confirm.
         says: the advice in one sentence.
     """
@@ -81,8 +87,8 @@ class DraftRow:
         acceptance, draft_cost: ``a`` and ``c``, as in ``WindowAdvice``.
         window: best predicted window; None for "off".
         tokens_per_step, speedup: predicted there.
-        acceptance_to_match: constant acceptance this draft would need for the best row's speed-up at its own best window;
-            None for the best row itself, or if no acceptance would do.
+        acceptance_to_match: constant acceptance this draft would need for the best row's speed-up at its own
+            best window; None for the best row itself, or if no acceptance would do.
     """
 
     draft: str

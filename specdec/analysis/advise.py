@@ -30,7 +30,9 @@ class Measured:
     windows: tuple[int, ...]
 
 
-def advise(measured: Measured, models: Sequence[Model], *, test_case: str | None, tpots: dict[int, float]) -> WindowAdvice:
+def advise(
+    measured: Measured, models: Sequence[Model], *, test_case: str | None, tpots: dict[int, float]
+) -> WindowAdvice:
     """Advice from one model, or for the mix of several test cases, each weighing the same.
 
     Args:
@@ -57,7 +59,8 @@ def advise(measured: Measured, models: Sequence[Model], *, test_case: str | None
             tokens_per_step=float(steps[i]),
             step_cost=float(costs[i]),
             tpot=float(curves[0, i]),
-            # With one window measured the draws lean to a fixed cost that the estimate leaves out, so it can lie beyond them.
+            # With one window measured the draws lean to a fixed cost that the estimate leaves out, so it can
+            # lie beyond them.
             low=float(min(low[i], curves[0, i])),
             high=float(max(high[i], curves[0, i])),
             speedup=float(baseline[0] / curves[0, i]),
@@ -66,8 +69,14 @@ def advise(measured: Measured, models: Sequence[Model], *, test_case: str | None
         for i, k in enumerate(windows)
     )
     recommended = windows[best] if pays else None
-    near = [k for k in measured.windows if k in windows and curves[0, k - windows.start] <= (1 + CLOSE) * curves[0, best]]
-    confirm = _confirm(curves, baseline, windows, measured.windows, recommended, keep=bool(near), confidence=confidence)
+    near = [
+        k
+        for k in measured.windows
+        if k in windows and curves[0, k - windows.start] <= (1 + CLOSE) * curves[0, best]
+    ]
+    confirm = _confirm(
+        curves, baseline, windows, measured.windows, recommended, keep=bool(near), confidence=confidence
+    )
     speedup = float(baseline[0] / curves[0, best]) if pays else 1.0
     return WindowAdvice(
         variants=measured.variants,
@@ -108,7 +117,8 @@ def _confirm(
         return recommended
     if confidence >= 0.9:
         return None
-    # The measured window is good enough if the model holds; measure the one that most often turns out best instead.
+    # The measured window is good enough if the model holds; measure the one that most often turns out best
+    # instead.
     winners = curves[1:].argmin(axis=1)
     beats = curves[1:].min(axis=1) < baseline[1:]
     votes = np.bincount(winners[beats], minlength=len(windows)).astype(np.float64)
@@ -119,14 +129,25 @@ def _confirm(
 
 
 def _says(
-    recommended: int | None, speedup: float, confidence: float, confirm: int | None, near: list[int], curve: tuple[WindowPoint, ...]
+    recommended: int | None,
+    speedup: float,
+    confidence: float,
+    confirm: int | None,
+    near: list[int],
+    curve: tuple[WindowPoint, ...],
 ) -> str:
     sure = f"{confidence:.0%} of resamplings agree within {CLOSE:.0%}"
     if recommended is None:
         best = max(curve, key=lambda point: point.speedup)
-        text = f"leave speculation off: the best window, {best.window}, would give {best.speedup:.2f} times the baseline's speed ({sure})"
+        text = (
+            f"leave speculation off: the best window, {best.window}, would give {best.speedup:.2f} times the"
+            f" baseline's speed ({sure})"
+        )
     elif near and recommended not in near:
-        text = f"keep window {near[0]}: the best, {recommended} ({speedup:.2f}x), is predicted to be less than {CLOSE:.0%} faster ({sure})"
+        text = (
+            f"keep window {near[0]}: the best, {recommended} ({speedup:.2f}x), is predicted to be less than"
+            f" {CLOSE:.0%} faster ({sure})"
+        )
     else:
         text = f"use window {recommended}: {speedup:.2f} times the baseline's speed ({sure})"
     return f"{text}; measure window {confirm} to confirm" if confirm is not None else text

@@ -42,9 +42,10 @@ class Convention:
 
         Args:
             window: num_speculative_tokens.
-            survival: chance that proposal ``i`` and all before it are accepted, along the last axis from ``i = 1``; as long as
-                the largest window needs. With constant acceptance ``a`` it is ``a**i``, and the sum is ``(1 - a**(k+1))/(1 - a)``
-                for ``textbook`` and ``(1 - a**k)/(1 - a)`` for ``nxdi-fused``.
+            survival: chance that proposal ``i`` and all before it are accepted, along the last axis from ``i
+                = 1``; as long as the largest window needs. With constant acceptance ``a`` it is ``a**i``, and
+                the sum is ``(1 - a**(k+1))/(1 - a)`` for ``textbook`` and ``(1 - a**k)/(1 - a)`` for
+                ``nxdi-fused``.
         """
         total: Floats = 1 + survival[..., : self.usable(window)].sum(axis=-1)
         return total
@@ -53,14 +54,20 @@ class Convention:
 TEXTBOOK = Convention(
     name="textbook",
     wasted=0,
-    source="Leviathan et al., Fast Inference from Transformers via Speculative Decoding (arXiv 2211.17192), section 3",
+    source=(
+        "Leviathan et al., Fast Inference from Transformers via Speculative Decoding (arXiv 2211.17192),"
+        " section 3"
+    ),
 )
 """k proposals, and one token of the target's own: up to k + 1 tokens per step."""
 
 NXDI_FUSED = Convention(
     name="nxdi-fused",
     wasted=1,
-    source="NxD Inference v0.6.10598, models/model_base.py, fused token generation: k draft passes, k - 1 candidates compared",
+    source=(
+        "NxD Inference v0.6.10598, models/model_base.py, fused token generation: k draft passes, k - 1"
+        " candidates compared"
+    ),
 )
 """The draft runs k times, the last proposal is not used: up to k tokens per step."""
 
@@ -68,7 +75,9 @@ _BY_NAME = {convention.name: convention for convention in (TEXTBOOK, NXDI_FUSED)
 
 
 def convention_of(manifest: RunManifest) -> Convention:
-    """The convention of the services a run measured: the serving stack's; the textbook's for an engine on this machine."""
+    """The convention of the services a run measured: the serving stack's; the textbook's for an engine on
+    this machine.
+    """
     from specdec.catalog.stacks import STACKS
 
     stack = STACKS.get(manifest.configuration.get("serving", {}).get("stack", ""))
@@ -76,7 +85,8 @@ def convention_of(manifest: RunManifest) -> Convention:
 
 
 def is_local(manifest: RunManifest) -> bool:
-    """Whether the run measured an engine on the user's machine and not the accelerator: then no price and no roofline apply.
+    """Whether the run measured an engine on the user's machine and not the accelerator: then no price and no
+    roofline apply.
 
     A rehearsal names its engine or what it emulates in the environment; llama.cpp's server names itself.
     """

@@ -19,16 +19,21 @@ def usd_per_million_tokens(usd_per_hour: float, tokens_per_second: float) -> flo
 
 
 def in_flight(records: Sequence[RequestRecord]) -> float | None:
-    """Mean requests in flight while a variant was loaded: its requests' times over the time in which any was in flight."""
+    """Mean requests in flight while a variant was loaded: its requests' times over the time in which any was
+    in flight.
+    """
     seconds = loaded_seconds(records)
     return sum(e2e(record) or 0.0 for record in records) / seconds if seconds > 0 else None
 
 
-def token_cost(records: Sequence[RequestRecord], *, mean_in_flight: float | None, price: NodePrice, node_share: float) -> TokenCost | None:
+def token_cost(
+    records: Sequence[RequestRecord], *, mean_in_flight: float | None, price: NodePrice, node_share: float
+) -> TokenCost | None:
     """Cost of one variant on one test case.
 
-    The throughput is what the service gives if all its traffic is like this test case: tokens over time of one stream, times
-    the streams that were in flight in the whole run. Input tokens are not charged apart: the time to read them is in E2E.
+    The throughput is what the service gives if all its traffic is like this test case: tokens over time of
+    one stream, times the streams that were in flight in the whole run. Input tokens are not charged apart:
+    the time to read them is in E2E.
 
     Args:
         records: measured requests of the variant on the test case.
@@ -45,4 +50,6 @@ def token_cost(records: Sequence[RequestRecord], *, mean_in_flight: float | None
         return None
     rate = mean_in_flight * sum(record.output_tokens or 0 for record in counted) / seconds
     whole = usd_per_million_tokens(price.usd_per_hour, rate)
-    return TokenCost(tokens_per_second=rate, in_flight=mean_in_flight, share_usd=whole * node_share, node_usd=whole)
+    return TokenCost(
+        tokens_per_second=rate, in_flight=mean_in_flight, share_usd=whole * node_share, node_usd=whole
+    )

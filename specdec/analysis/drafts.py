@@ -1,4 +1,6 @@
-"""Drafts compared, each at its own best window: a cheap one that agrees seldom against a dear one that agrees often."""
+"""Drafts compared, each at its own best window: a cheap one that agrees seldom against a dear one that agrees
+often.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def compare_drafts(mixes: Sequence[WindowAdvice], convention: Convention) -> tup
     for place, mix in enumerate(ordered):
         point = next((point for point in mix.curve if point.window == mix.recommended), None)
         goal = ordered[0].predicted_speedup
-        match = acceptance_for(convention, goal, slope=mix.draft_cost, fixed=mix.step_overhead) if place else None
+        match = (
+            acceptance_for(convention, goal, slope=mix.draft_cost, fixed=mix.step_overhead) if place else None
+        )
         rows.append(
             DraftRow(
                 draft=mix.draft or "(none named)",

@@ -19,7 +19,15 @@ from specdec.analysis.roofline import limit_step, roofline
 from specdec.analysis.sentences import caveats, comparison_sentence, overall_sentence
 from specdec.analysis.significance import JOINT_LEVEL, MARGIN, decide, paired_ratio, row_level, spread
 from specdec.analysis.steps import step_source
-from specdec.analysis.verdict import ClassSummary, Comparison, Measurement, Roofline, Spread, StepSource, Verdict
+from specdec.analysis.verdict import (
+    ClassSummary,
+    Comparison,
+    Measurement,
+    Roofline,
+    Spread,
+    StepSource,
+    Verdict,
+)
 from specdec.analysis.windows import windows_of
 from specdec.benchmark.records import RequestRecord, RunManifest, measured
 from specdec.catalog.chips import INSTANCES
@@ -33,7 +41,11 @@ from specdec.metrics.ttft import TTFT
 
 
 def judge(
-    manifest: RunManifest, records: Iterable[RequestRecord], *, convention: Convention | None = None, price: NodePrice | None = None
+    manifest: RunManifest,
+    records: Iterable[RequestRecord],
+    *,
+    convention: Convention | None = None,
+    price: NodePrice | None = None,
 ) -> Verdict:
     """See ``specdec.analysis.verdict.judge``."""
     return _Judge(manifest, records, convention, price).verdict()
@@ -41,7 +53,11 @@ def judge(
 
 class _Judge:
     def __init__(
-        self, manifest: RunManifest, records: Iterable[RequestRecord], convention: Convention | None, price: NodePrice | None
+        self,
+        manifest: RunManifest,
+        records: Iterable[RequestRecord],
+        convention: Convention | None,
+        price: NodePrice | None,
     ) -> None:
         self.manifest = manifest
         self.local = is_local(manifest)
@@ -49,17 +65,25 @@ class _Judge:
         self.price = price or (None if self.local else price_of(manifest.configuration))
         self.all = [record for record in records if record.lane == "exact" and not record.warmup]
         self.ok = list(measured(self.all))
-        self.baselines = tuple(name for name, variant in manifest.variants.items() if variant.get("role") == "baseline")
+        self.baselines = tuple(
+            name for name, variant in manifest.variants.items() if variant.get("role") == "baseline"
+        )
         self.speculative = tuple(name for name in manifest.variants if name not in self.baselines)
         self.test_cases = tuple(dict.fromkeys(record.test_case for record in self.all))
         self.classes = {record.test_case: record.prompt_class for record in self.all}
         self.told = {name: reports_proposals(self.of(name)) for name in manifest.variants}
         plain = [record for name in self.baselines for record in self.of(name)]
-        self.sources: dict[str, StepSource | None] = {name: step_source(plain, self.of(name)) for name in manifest.variants}
+        self.sources: dict[str, StepSource | None] = {
+            name: step_source(plain, self.of(name)) for name in manifest.variants
+        }
 
     def of(self, variant: str, test_case: str | None = None) -> list[RequestRecord]:
         """Measured requests of one variant, on one or all test cases."""
-        return [record for record in self.ok if record.variant == variant and test_case in (None, record.test_case)]
+        return [
+            record
+            for record in self.ok
+            if record.variant == variant and test_case in (None, record.test_case)
+        ]
 
     def window(self, variant: str) -> int | None:
         """The variant's num_speculative_tokens."""
@@ -80,7 +104,9 @@ class _Judge:
 
     def verdict(self) -> Verdict:
         """Everything, in the order the parts build on each other."""
-        measurements = tuple(self.measurement(variant, case) for case in self.test_cases for variant in self.manifest.variants)
+        measurements = tuple(
+            self.measurement(variant, case) for case in self.test_cases for variant in self.manifest.variants
+        )
         comparisons, common, level = self.comparisons(measurements)
         classes = self.class_summaries(comparisons, common)
         windows = windows_of(self) if self.manifest.status == "complete" else ()
@@ -115,15 +141,26 @@ class _Judge:
     def one_block(self) -> tuple[str, ...]:
         """Test cases whose requests of a variant all ran at one time, several together."""
         together = {record.test_case for record in self.ok if record.concurrency > 1}
-        return tuple(case for case in self.test_cases if case in together and len({r.block for r in self.ok if r.test_case == case}) == 1)
+        return tuple(
+            case
+            for case in self.test_cases
+            if case in together and len({r.block for r in self.ok if r.test_case == case}) == 1
+        )
 
     def measurement(self, variant: str, case: str) -> Measurement:
         """One variant on one test case."""
         records = self.of(variant, case)
-        outcomes = Counter(record.outcome for record in self.all if (record.variant, record.test_case) == (variant, case))
+        outcomes = Counter(
+            record.outcome for record in self.all if (record.variant, record.test_case) == (variant, case)
+        )
         cost = None
         if self.price is not None:
-            cost = token_cost(records, mean_in_flight=in_flight(self.of(variant)), price=self.price, node_share=self.node_share(variant))
+            cost = token_cost(
+                records,
+                mean_in_flight=in_flight(self.of(variant)),
+                price=self.price,
+                node_share=self.node_share(variant),
+            )
         return Measurement(
             variant=variant,
             test_case=case,
@@ -144,7 +181,9 @@ class _Judge:
             cost=cost,
         )
 
-    def comparisons(self, measurements: Sequence[Measurement]) -> tuple[tuple[Comparison, ...], CommonSpread, float]:
+    def comparisons(
+        self, measurements: Sequence[Measurement]
+    ) -> tuple[tuple[Comparison, ...], CommonSpread, float]:
         """Every row, what their spreads have in common, and the confidence with which all hold."""
         medians = {(m.variant, m.test_case): m.tpot.median for m in measurements if m.tpot is not None}
         rows: list[tuple[str, str, str, bool, list[Pair]]] = []
@@ -184,16 +223,28 @@ class _Judge:
             found.append(replace(row, says=comparison_sentence(row)))
         return tuple(found), common, JOINT_LEVEL
 
-    def class_summaries(self, comparisons: Sequence[Comparison], common: CommonSpread = NOTHING_COMMON) -> tuple[ClassSummary, ...]:
-        """Each speculative variant over all prompts of a class, against the best baseline of each test case."""
+    def class_summaries(
+        self, comparisons: Sequence[Comparison], common: CommonSpread = NOTHING_COMMON
+    ) -> tuple[ClassSummary, ...]:
+        """Each speculative variant over all prompts of a class, against the best baseline of each test
+        case.
+        """
         level = row_level(len(comparisons))
         found: list[ClassSummary] = []
         for prompt_class in dict.fromkeys(self.classes.values()):
             for variant in self.speculative:
-                rows = [c for c in comparisons if (c.variant, c.prompt_class) == (variant, prompt_class) and c.best_baseline and c.counts]
+                rows = [
+                    c
+                    for c in comparisons
+                    if (c.variant, c.prompt_class) == (variant, prompt_class) and c.best_baseline and c.counts
+                ]
                 if not rows:
                     continue
-                paired = [p for row in rows for p in pairs(self.of(row.against, row.test_case), self.of(variant, row.test_case))]
+                paired = [
+                    p
+                    for row in rows
+                    for p in pairs(self.of(row.against, row.test_case), self.of(variant, row.test_case))
+                ]
                 ratio = paired_ratio(log_ratios(paired, TPOT.of), level=level, common=common)
                 steps = [
                     found_acceptance.tokens_per_step
@@ -213,7 +264,9 @@ class _Judge:
         return tuple(found)
 
     def rooflines(self, measurements: Sequence[Measurement]) -> tuple[Roofline, ...]:
-        """Each variant against the memory bandwidth of its devices; none where the catalogue lacks the model or the instance."""
+        """Each variant against the memory bandwidth of its devices; none where the catalogue lacks the model
+        or the instance.
+        """
         configuration = self.manifest.configuration
         model = MODELS.get(configuration.get("serving", {}).get("target", ""))
         instance = INSTANCES.get(configuration.get("capacity", {}).get("instance_type", ""))
@@ -224,7 +277,10 @@ class _Judge:
             tpots = [m.tpot.mean for m in measurements if m.variant == variant and m.tpot is not None]
             records = self.of(variant)
             flying = in_flight(records)
-            devices, degree = self.setting(variant, "devices"), self.setting(variant, "tensor_parallel_degree")
+            devices, degree = (
+                self.setting(variant, "devices"),
+                self.setting(variant, "tensor_parallel_degree"),
+            )
             if not tpots or flying is None or devices is None or degree is None:
                 continue
             limit = limit_step(
@@ -233,22 +289,39 @@ class _Judge:
                 devices=devices,
                 tensor_parallel_degree=degree,
                 sequences=flying,
-                context=fmean((record.prompt_tokens or 0) + (record.output_tokens or 0) / 2 for record in records),
+                context=fmean(
+                    (record.prompt_tokens or 0) + (record.output_tokens or 0) / 2 for record in records
+                ),
             )
-            found.append(roofline(variant, limit=limit, tpot=fmean(tpots), speculative=variant in self.speculative))
+            found.append(
+                roofline(variant, limit=limit, tpot=fmean(tpots), speculative=variant in self.speculative)
+            )
         return tuple(found)
 
     def source_list(self) -> tuple[tuple[str, str], ...]:
         """What the numbers were taken from."""
         counts = Counter(record.token_source for record in self.ok)
-        found = [("token counts", ", ".join(f"{source} ({count} requests)" for source, count in sorted(counts.items())))]
+        found = [
+            (
+                "token counts",
+                ", ".join(f"{source} ({count} requests)" for source, count in sorted(counts.items())),
+            )
+        ]
         for name, source in self.sources.items():
             said = "server-per-request" if self.told[name] else source or "cannot be told"
             found.append((f"tokens per step of {name}", said))
         found.append(("step arithmetic", f"{self.convention.name}: {self.convention.source}"))
         if self.price is not None:
             date = f", {self.price.date}" if self.price.date else ""
-            found.append(("price", f"{self.price.usd_per_hour:g} USD an hour ({self.price.purchase}): {self.price.source}{date}"))
+            found.append(
+                (
+                    "price",
+                    (
+                        f"{self.price.usd_per_hour:g} USD an hour ({self.price.purchase}):"
+                        f" {self.price.source}{date}"
+                    ),
+                )
+            )
         return tuple(found)
 
 

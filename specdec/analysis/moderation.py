@@ -1,8 +1,9 @@
 """What the spread of one test case may learn from the others.
 
-Three or four prompts say little about their own spread. Test cases measured side by side share machine and method, so the
-variance of each is drawn towards their common one, as far as the rows themselves agree on it: empirical Bayes, "moderated t"
-(Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004, section 6.2). Rows that disagree get little of it.
+Three or four prompts say little about their own spread. Test cases measured side by side share machine and
+method, so the variance of each is drawn towards their common one, as far as the rows themselves agree on it:
+empirical Bayes, "moderated t" (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004,
+section 6.2). Rows that disagree get little of it.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ NOTHING_COMMON = CommonSpread(0.0, 0.0)
 
 
 def common_spread(rows: Sequence[Mapping[tuple[str, str], Sequence[float]]]) -> CommonSpread:
-    """The prior that rows of clusters (see ``pairing.log_ratios``) agree on; ``NOTHING_COMMON`` with fewer than three rows of
-    two prompts and more.
+    """The prior that rows of clusters (see ``pairing.log_ratios``) agree on; ``NOTHING_COMMON`` with fewer
+    than three rows of two prompts and more.
     """
     samples = [[fmean(values) for values in row.values()] for row in rows if len(row) > 1]
     if len(samples) < 3:
@@ -51,7 +52,10 @@ def common_spread(rows: Sequence[Mapping[tuple[str, str], Sequence[float]]]) -> 
         return NOTHING_COMMON
     halves = [(len(sample) - 1) / 2 for sample in samples]
     # A row without any spread would have a logarithm of minus infinity; the floor is the one limma uses.
-    logs = [log(max(own, 1e-5 * typical)) - digamma(half) + log(half) for own, half in zip(variances, halves, strict=True)]
+    logs = [
+        log(max(own, 1e-5 * typical)) - digamma(half) + log(half)
+        for own, half in zip(variances, halves, strict=True)
+    ]
     excess = variance(logs) - fmean(trigamma(half) for half in halves)
     if excess <= 0:
         return CommonSpread(exp(fmean(logs)), inf)
@@ -60,7 +64,9 @@ def common_spread(rows: Sequence[Mapping[tuple[str, str], Sequence[float]]]) -> 
 
 
 def digamma(value: float) -> float:
-    """Derivative of log gamma, ``value`` above 0: recurrence to 6, then the asymptotic series (Abramowitz and Stegun 6.3.18)."""
+    """Derivative of log gamma, ``value`` above 0: recurrence to 6, then the asymptotic series (Abramowitz and
+    Stegun 6.3.18).
+    """
     shift = 0.0
     while value < 6:
         shift -= 1 / value
@@ -70,7 +76,9 @@ def digamma(value: float) -> float:
 
 
 def trigamma(value: float) -> float:
-    """Second derivative of log gamma, ``value`` above 0: recurrence to 6, then the asymptotic series (6.4.12)."""
+    """Second derivative of log gamma, ``value`` above 0: recurrence to 6, then the asymptotic series
+    (6.4.12).
+    """
     shift = 0.0
     while value < 6:
         shift += 1 / value**2

@@ -22,7 +22,8 @@ class Observation:
     Attributes:
         window: num_speculative_tokens.
         fill: mean proposed tokens of a step that proposed any, over the window; 1 for a draft model.
-        sizes: steps that emitted 1, 2, ... usable + 1 tokens, the last step of each request left out since the limit cut it.
+        sizes: steps that emitted 1, 2, ... usable + 1 tokens, the last step of each request left out since
+            the limit cut it.
         steps: all steps.
         drafted: of these, the ones that had proposals to verify.
         tokens: tokens that all steps emitted.
@@ -57,7 +58,8 @@ def observe(
         convention: of the stack.
         window: the variant's num_speculative_tokens.
         counters: the variant's server counters over the run.
-        every: all measured requests of the variant; whether its server tells speculation per request is learnt from these.
+        every: all measured requests of the variant; whether its server tells speculation per request is
+            learnt from these.
 
     Returns:
         None when no prompt has both steps that can be read and a baseline.
@@ -67,8 +69,14 @@ def observe(
     usable = convention.usable(window)
     rows: list[tuple[list[int], int, int, int, float, float]] = []
     for prompt in dict.fromkeys(record.prompt for record in variant):
-        plain = [value for record in baseline if record.prompt == prompt and (value := TPOT.of(record)) is not None]
-        read = [(record, found) for record in variant if record.prompt == prompt and (found := steps(record)) is not None]
+        plain = [
+            value for record in baseline if record.prompt == prompt and (value := TPOT.of(record)) is not None
+        ]
+        read = [
+            (record, found)
+            for record in variant
+            if record.prompt == prompt and (found := steps(record)) is not None
+        ]
         if not plain or not read:
             continue
         sizes = [0] * (usable + 1)
@@ -77,12 +85,20 @@ def observe(
                 sizes[min(max(size, 1), usable + 1) - 1] += 1
         count = sum(len(found.tokens) for _, found in read)
         records = [record for record, _ in read]
-        drafted = drafted_steps(records, every=count, proposal=proposal) if any(record.server for record in records) else count * (not told)
+        drafted = (
+            drafted_steps(records, every=count, proposal=proposal)
+            if any(record.server for record in records)
+            else count * (not told)
+        )
         tokens = sum(sum(found.tokens) for _, found in read)
-        rows.append((sizes, count, drafted, tokens, sum(found.seconds for _, found in read), sum(plain) / len(plain)))
+        rows.append(
+            (sizes, count, drafted, tokens, sum(found.seconds for _, found in read), sum(plain) / len(plain))
+        )
     if not rows:
         return None
-    sizes, counts, drafts, tokens, seconds, plain = (np.asarray(column, dtype=np.float64) for column in zip(*rows, strict=True))
+    sizes, counts, drafts, tokens, seconds, plain = (
+        np.asarray(column, dtype=np.float64) for column in zip(*rows, strict=True)
+    )
     return Observation(
         window=window,
         fill=min(1.0, proposal / window) if proposal is not None else 1.0,

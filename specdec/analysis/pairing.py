@@ -18,7 +18,9 @@ class Pair:
 
 
 def pairs(baseline: Iterable[RequestRecord], variant: Iterable[RequestRecord]) -> tuple[Pair, ...]:
-    """Pairs by (test case, prompt, repeat), in the order of the baseline's records; requests without a partner are left out."""
+    """Pairs by (test case, prompt, repeat), in the order of the baseline's records; requests without a
+    partner are left out.
+    """
     partners = {_key(record): record for record in variant}
     return tuple(Pair(record, partners[_key(record)]) for record in baseline if _key(record) in partners)
 
@@ -27,16 +29,20 @@ def _key(record: RequestRecord) -> tuple[str, str, int]:
     return record.test_case, record.prompt, record.repeat
 
 
-def log_ratios(paired: Iterable[Pair], metric: Callable[[RequestRecord], float | None]) -> dict[tuple[str, str], list[float]]:
+def log_ratios(
+    paired: Iterable[Pair], metric: Callable[[RequestRecord], float | None]
+) -> dict[tuple[str, str], list[float]]:
     """Logarithm of baseline over variant, one per pair, grouped by (test case, prompt).
 
-    Repeats of a prompt at temperature 0 decode the same text and are not independent, so a prompt is one cluster. Pairs in
-    which the metric cannot be told, or is not positive, are left out.
+    Repeats of a prompt at temperature 0 decode the same text and are not independent, so a prompt is one
+    cluster. Pairs in which the metric cannot be told, or is not positive, are left out.
     """
     clusters: dict[tuple[str, str], list[float]] = {}
     for pair in paired:
         numerator, denominator = metric(pair.baseline), metric(pair.variant)
         if numerator is None or denominator is None or numerator <= 0 or denominator <= 0:
             continue
-        clusters.setdefault((pair.baseline.test_case, pair.baseline.prompt), []).append(log(numerator / denominator))
+        clusters.setdefault((pair.baseline.test_case, pair.baseline.prompt), []).append(
+            log(numerator / denominator)
+        )
     return clusters

@@ -9,8 +9,8 @@ from specdec.analysis.verdict import Difference, Parity, ParityState
 from specdec.benchmark.records import RequestRecord
 
 NEAR_TIE = 0.05
-"""Gap in log-probability between the two best tokens below which bf16 rounding in another order of summation may swap them:
-bf16 keeps 8 bits, so logits around 10 are 0.03 to 0.06 apart."""
+"""Gap in log-probability between the two best tokens below which bf16 rounding in another order of summation
+may swap them: bf16 keeps 8 bits, so logits around 10 are 0.03 to 0.06 apart."""
 
 SHOWN = 60
 
@@ -18,15 +18,21 @@ SHOWN = 60
 def parity(paired: Sequence[Pair], baseline: Iterable[RequestRecord]) -> Parity:
     """Compares the texts of pairs, and the baseline's repeats with each other.
 
-    The rule: every pair equal, ``equal``. Else, if every first difference is a near-tie, or the baseline's own repeats differ
-    at least as often as the pairs do, ``nondeterminism``. Else ``differs``: the speed row is marked and does not count.
+    The rule: every pair equal, ``equal``. Else, if every first difference is a near-tie, or the baseline's
+    own repeats differ at least as often as the pairs do, ``nondeterminism``. Else ``differs``: the speed row
+    is marked and does not count.
 
     Args:
         paired: pairs of one test case.
         baseline: measured records of the baseline on the same test case.
     """
     greedy = [pair for pair in paired if pair.baseline.temperature == 0 and pair.variant.temperature == 0]
-    found = tuple(sorted((_difference(pair) for pair in greedy if not _same(pair)), key=lambda difference: difference.position))
+    found = tuple(
+        sorted(
+            (_difference(pair) for pair in greedy if not _same(pair)),
+            key=lambda difference: difference.position,
+        )
+    )
     self_equal, self_total = _against_itself(baseline)
     equal = len(greedy) - len(found)
     return Parity(
@@ -56,7 +62,9 @@ def _same(pair: Pair) -> bool:
 def _against_itself(records: Iterable[RequestRecord]) -> tuple[int, int]:
     first: dict[str, str] = {}
     equal = total = 0
-    for record in sorted((record for record in records if record.temperature == 0), key=lambda record: record.repeat):
+    for record in sorted(
+        (record for record in records if record.temperature == 0), key=lambda record: record.repeat
+    ):
         if record.prompt not in first:
             first[record.prompt] = record.text
             continue
@@ -67,7 +75,10 @@ def _against_itself(records: Iterable[RequestRecord]) -> tuple[int, int]:
 
 def _difference(pair: Pair) -> Difference:
     ours, theirs = pair.baseline.text, pair.variant.text
-    position = next((at for at, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
+    position = next(
+        (at for at, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b),
+        min(len(ours), len(theirs)),
+    )
     return Difference(
         prompt=pair.baseline.prompt,
         repeat=pair.baseline.repeat,
@@ -82,8 +93,8 @@ def _difference(pair: Pair) -> Difference:
 def _near_tie(ours: Sequence[float] | None, theirs: Sequence[float] | None) -> bool | None:
     """Whether the token at which the outputs part was nearly a tie.
 
-    Until they part, and at the token where they do, both variants look at the same context, so the gaps agree but for
-    rounding; after it they do not. The token before the first disagreement is the one they parted at.
+    Until they part, and at the token where they do, both variants look at the same context, so the gaps agree
+    but for rounding; after it they do not. The token before the first disagreement is the one they parted at.
     """
     if not ours or not theirs:
         return None

@@ -7,15 +7,25 @@ from specdec.catalog.chips import Instance
 from specdec.catalog.models import Model
 
 TUNED = 0.15
-"""Share of the roof that Neuron's own Llama-3.3-70B reaches on a whole trn2.48xlarge: 19.6 ms a step (Neuron docs, NxD Inference
-tutorial with speculation, llama70b_perf_comparison.csv). A plain variant far below it has something else in its way."""
+"""Share of the roof that Neuron's own Llama-3.3-70B reaches on a whole trn2.48xlarge: 19.6 ms a step (Neuron
+docs, NxD Inference tutorial with speculation, llama70b_perf_comparison.csv). A plain variant far below it has
+something else in its way."""
 
 
-def limit_step(model: Model, instance: Instance, *, devices: int, tensor_parallel_degree: int, sequences: float, context: float) -> float:
-    """Seconds in which the devices can read what one plain step needs: all weights but the input embedding, and the KV cache.
+def limit_step(
+    model: Model,
+    instance: Instance,
+    *,
+    devices: int,
+    tensor_parallel_degree: int,
+    sequences: float,
+    context: float,
+) -> float:
+    """Seconds in which the devices can read what one plain step needs: all weights but the input embedding,
+    and the KV cache.
 
-    KV heads are copied when the tensor parallel degree is above their number. Compute, collectives and the host are left out,
-    so this is a floor.
+    KV heads are copied when the tensor parallel degree is above their number. Compute, collectives and the
+    host are left out, so this is a floor.
 
     Args:
         model: target model, in bf16.
@@ -41,11 +51,14 @@ def roofline(variant: str, *, limit: float, tpot: float, speculative: bool) -> R
     """
     share = limit / tpot
     if speculative:
-        says = f"{share:.0%} of what one plain step per token allows; above 100% is possible, since one read serves several tokens"
+        says = (
+            f"{share:.0%} of what one plain step per token allows; above 100% is possible, since one read"
+            " serves several tokens"
+        )
     elif share < TUNED / 2:
         says = (
-            f"{share:.0%} of the memory roof, where Neuron's own 70B model reaches {TUNED:.0%}: tune the baseline before crediting "
-            "speculation with the difference"
+            f"{share:.0%} of the memory roof, where Neuron's own 70B model reaches {TUNED:.0%}: tune the"
+            " baseline before crediting speculation with the difference"
         )
     else:
         says = f"{share:.0%} of the memory roof"

@@ -21,9 +21,16 @@ def comparison_sentence(row: Comparison) -> str:
     elif row.decision == "no difference":
         text = "no significant difference"
     elif ratio.interval is None:
-        text = f"undecided: {ratio.prompts} {_prompts(ratio.prompts)} cannot show a spread, {ratio.more_prompts} more can"
+        text = (
+            f"undecided: {ratio.prompts} {_prompts(ratio.prompts)} cannot show a spread, {ratio.more_prompts}"
+            " more can"
+        )
     else:
-        more = f"; about {ratio.more_prompts} more {_prompts(ratio.more_prompts)} would settle it" if ratio.more_prompts else ""
+        more = (
+            f"; about {ratio.more_prompts} more {_prompts(ratio.more_prompts)} would settle it"
+            if ratio.more_prompts
+            else ""
+        )
         text = f"no significant difference, undecided{more}"
     return f"{text}; {_parity_words(row)}"
 
@@ -39,7 +46,10 @@ def _parity_words(row: Comparison) -> str:
     if parity.state == "equal":
         return f"same text in all {parity.total} pairs"
     first = parity.differences[0]
-    where = f"texts differ in {parity.total - parity.equal} of {parity.total} pairs, first at character {first.position} of {first.prompt}"
+    where = (
+        f"texts differ in {parity.total - parity.equal} of {parity.total} pairs, first at character"
+        f" {first.position} of {first.prompt}"
+    )
     if parity.state == "nondeterminism":
         return f"{where}; explained by nondeterminism"
     return f"{where}; unexplained, so the speed does not count"
@@ -101,15 +111,22 @@ def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def caveats(verdict: Verdict, *, local: bool, problem: str | None, one_block: Sequence[str] = ()) -> tuple[str, ...]:
-    """What limits the verdict, the gravest first. ``one_block``: test cases whose requests of a variant all ran at one time."""
+def caveats(
+    verdict: Verdict, *, local: bool, problem: str | None, one_block: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """What limits the verdict, the gravest first. ``one_block``: test cases whose requests of a variant all
+    ran at one time.
+    """
     found: list[str] = []
     if verdict.status != "complete":
-        found.append(f"The run is {verdict.status}: {problem or 'no reason was recorded'}. Its numbers are shown, nothing is decided.")
+        found.append(
+            f"The run is {verdict.status}: {problem or 'no reason was recorded'}. Its numbers are shown,"
+            " nothing is decided."
+        )
     if one_block:
         found.append(
-            f"Each variant had all requests of {', '.join(one_block)} at one time: what disturbed that time is in the ratio and not in its "
-            "interval. Ask for at least two repeats."
+            f"Each variant had all requests of {', '.join(one_block)} at one time: what disturbed that time"
+            " is in the ratio and not in its interval. Ask for at least two repeats."
         )
     return (*found, *_about_texts(verdict), *_about_numbers(verdict), *_about_money(verdict, local))
 
@@ -118,8 +135,9 @@ def _about_texts(verdict: Verdict) -> Iterator[str]:
     marked = sorted({row.test_case for row in verdict.comparisons if row.parity.state == "differs"})
     if marked:
         yield (
-            f"Texts differ without an explanation on {', '.join(marked)}: these speeds do not count. Repeat with log-probabilities, or "
-            "with more repeats of the baseline, to tell a near-tie from a defect."
+            f"Texts differ without an explanation on {', '.join(marked)}: these speeds do not count. Repeat"
+            " with log-probabilities, or with more repeats of the baseline, to tell a near-tie from a"
+            " defect."
         )
     if any(row.parity.state == "not judged" for row in verdict.comparisons):
         yield "Texts were not compared where the temperature is above 0: equal output is then not expected."
@@ -131,12 +149,17 @@ def _about_numbers(verdict: Verdict) -> Iterator[str]:
     failed = sum(m.failures for m in verdict.measurements)
     if failed:
         yield f"{failed} {'request' if failed == 1 else 'requests'} failed; counted, and in no metric."
-    few = sorted({row.test_case for row in verdict.comparisons if row.tpot and row.tpot.prompts < FEW_PROMPTS})
+    few = sorted(
+        {row.test_case for row in verdict.comparisons if row.tpot and row.tpot.prompts < FEW_PROMPTS}
+    )
     if few:
         yield f"Too few prompts on {', '.join(few)}: use at least {FEW_PROMPTS} per test case, better 8."
     unread = sorted({m.variant for m in verdict.measurements if m.acceptance is None and m.tpot is not None})
     if unread:
-        yield f"Steps of {', '.join(unread)} cannot be told from the stream, so there is no acceptance and no window advice."
+        yield (
+            f"Steps of {', '.join(unread)} cannot be told from the stream, so there is no acceptance and no"
+            " window advice."
+        )
     taken: dict[str, float] = {}
     for m in verdict.measurements:
         if m.acceptance is not None and m.variant in verdict.speculative:
@@ -144,17 +167,23 @@ def _about_numbers(verdict: Verdict) -> Iterator[str]:
     idle = [name for name, most in taken.items() if most <= 1]
     if idle:
         yield (
-            f"No step of {', '.join(idle)} emitted more than one token: its speculation is off, or no proposal was ever accepted. "
-            "Look at the server's log and its speculation settings."
+            f"No step of {', '.join(idle)} emitted more than one token: its speculation is off, or no"
+            " proposal was ever accepted. Look at the server's log and its speculation settings."
         )
     if any(len(advice.measured_windows) == 1 for advice in verdict.windows):
-        yield "The window curve is drawn from one measured window; a second one separates fixed from growing step cost."
+        yield (
+            "The window curve is drawn from one measured window; a second one separates fixed from growing"
+            " step cost."
+        )
 
 
 def _about_money(verdict: Verdict, local: bool) -> Iterator[str]:
     price = verdict.price
     if local:
-        yield "Measured on this machine, not on the accelerator: the method carries over, the figures do not, and no price applies."
+        yield (
+            "Measured on this machine, not on the accelerator: the method carries over, the figures do not,"
+            " and no price applies."
+        )
     elif price is None:
         yield "No price is known for this node; set cost.node_usd_per_hour."
     elif price.purchase != "experiment":

@@ -1,10 +1,10 @@
 """Is a difference real, and how many prompts would tell? Paired ratios, their intervals, and the decision.
 
-A prompt is the unit of chance: repeats of it are averaged first. The interval of a ratio is, at each end, the wider of two:
-Student's t on the logarithms, which knows what few prompts are worth (its spread steadied by the other rows, see
-``moderation``), and the bootstrap percentile, which knows when the prompts are skewed. Rows that are read together share one
-error: each is given at the level ``1 - (1 - joint) / rows`` (Bonferroni), so that two identical services are called different
-in few runs, not in few rows.
+A prompt is the unit of chance: repeats of it are averaged first. The interval of a ratio is, at each end, the
+wider of two: Student's t on the logarithms, which knows what few prompts are worth (its spread steadied by
+the other rows, see ``moderation``), and the bootstrap percentile, which knows when the prompts are skewed.
+Rows that are read together share one error: each is given at the level ``1 - (1 - joint) / rows``
+(Bonferroni), so that two identical services are called different in few runs, not in few rows.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from specdec.analysis.moderation import NOTHING_COMMON, CommonSpread
 from specdec.analysis.verdict import Decision, Interval, PairedRatio, Spread
 
 JOINT_LEVEL = 0.98
-"""Confidence with which all rows of a report hold together. Simulated runs of eight rows with four to six prompts each, of
-equal and of very unequal spread, called identical services different in 2 to 4 of 100 at this level, in 4 to 9 at 0.95."""
+"""Confidence with which all rows of a report hold together. Simulated runs of eight rows with four to six
+prompts each, of equal and of very unequal spread, called identical services different in 2 to 4 of 100 at
+this level, in 4 to 9 at 0.95."""
 
 MARGIN = 0.05
-"""Relative difference in time per token that matters. Below it, a second service to run costs more care than it saves."""
+"""Relative difference in time per token that matters. Below it, a second service to run costs more care than
+it saves.
+"""
 
 POWER = 0.9
 """Chance with which a true difference of the margin is to be found at the recommended number of prompts."""
@@ -71,7 +74,12 @@ def paired_ratio(
     pair_count = sum(len(values) for values in clusters.values())
     if count < MIN_PROMPTS:
         return PairedRatio(
-            value=exp(center), interval=None, prompts=count, pairs=pair_count, needed_prompts=None, more_prompts=MIN_PROMPTS - count
+            value=exp(center),
+            interval=None,
+            prompts=count,
+            pairs=pair_count,
+            needed_prompts=None,
+            more_prompts=MIN_PROMPTS - count,
         )
     moderated, degrees = common.moderate(variance(means), count - 1)
     spread = sqrt(moderated)
@@ -83,7 +91,14 @@ def paired_ratio(
     more = 0
     if decide(interval, margin) == "undecided":
         more = max(1, plan.to_settle(center, log(1 + margin)) - count)
-    return PairedRatio(value=exp(center), interval=interval, prompts=count, pairs=pair_count, needed_prompts=needed, more_prompts=more)
+    return PairedRatio(
+        value=exp(center),
+        interval=interval,
+        prompts=count,
+        pairs=pair_count,
+        needed_prompts=needed,
+        more_prompts=more,
+    )
 
 
 def decide(interval: Interval | None, margin: float = MARGIN) -> Decision:
@@ -114,15 +129,22 @@ class _Plan:
     def to_find(self, effect: float, *, pilot: int) -> int:
         """Prompts at which a true ``effect`` (logarithm of a ratio, above 0) is found with chance ``POWER``.
 
-        The spread of ``pilot`` prompts is itself uncertain, so its upper 80% limit is planned with (Browne, Statistics in
-        Medicine 14, 1995, "On the use of a pilot sample for sample size determination").
+        The spread of ``pilot`` prompts is itself uncertain, so its upper 80% limit is planned with (Browne,
+        Statistics in Medicine 14, 1995, "On the use of a pilot sample for sample size determination").
         """
         degrees = pilot - 1 + self.borrowed
         cautious = self.spread * sqrt(degrees / _chi_square_fifth(degrees))
-        return self._fewest(lambda count: (self._quantile(count, (1 + self.level) / 2) + self._quantile(count, POWER)) * cautious, effect)
+        return self._fewest(
+            lambda count: (
+                (self._quantile(count, (1 + self.level) / 2) + self._quantile(count, POWER)) * cautious
+            ),
+            effect,
+        )
 
     def to_settle(self, center: float, effect: float) -> int:
-        """Prompts at which the interval leaves 1 out or lies within ``effect`` of it, whichever is nearer to ``center``."""
+        """Prompts at which the interval leaves 1 out or lies within ``effect`` of it, whichever is nearer to
+        ``center``.
+        """
         reach = max(abs(center), effect - abs(center))
         return self._fewest(lambda count: self._quantile(count, (1 + self.level) / 2) * self.spread, reach)
 
@@ -130,7 +152,8 @@ class _Plan:
         return student_quantile(probability, count - 1 + self.borrowed)
 
     def _fewest(self, width: Callable[[int], float], reach: float) -> int:
-        # width(count) falls with count, so a count that is enough at the widest quantile bounds the search from above.
+        # width(count) falls with count, so a count that is enough at the widest quantile bounds the search
+        # from above.
         low, high = MIN_PROMPTS, MIN_PROMPTS
         while width(high) / sqrt(high) > reach:
             low, high = high, 2 * high
@@ -144,8 +167,9 @@ class _Plan:
 def student_quantile(probability: float, degrees: int) -> float:
     """Quantile of Student's t distribution, ``probability`` of at least 0.5.
 
-    Solves the finite series for whole degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4) by bisection; above 400
-    degrees the normal quantile with its first correction (26.7.5) is exact to six digits.
+    Solves the finite series for whole degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4) by
+    bisection; above 400 degrees the normal quantile with its first correction (26.7.5) is exact to six
+    digits.
     """
     normal = NormalDist().inv_cdf(probability)
     if degrees > 400:
@@ -155,7 +179,9 @@ def student_quantile(probability: float, degrees: int) -> float:
         high *= 2
     for _ in range(80):
         middle = (low + high) / 2
-        low, high = (middle, high) if _student_inside(middle, degrees) < 2 * probability - 1 else (low, middle)
+        low, high = (
+            (middle, high) if _student_inside(middle, degrees) < 2 * probability - 1 else (low, middle)
+        )
     return high
 
 
@@ -173,7 +199,9 @@ def _student_inside(value: float, degrees: int) -> float:
 
 
 def _chi_square_fifth(degrees: int) -> float:
-    """The value a chi-square variable stays under with chance 0.2, by Wilson and Hilferty's cube (PNAS 17, 1931)."""
+    """The value a chi-square variable stays under with chance 0.2, by Wilson and Hilferty's cube (PNAS 17,
+    1931).
+    """
     spread = 2 / (9 * degrees)
     return degrees * (1 - spread + NormalDist().inv_cdf(0.2) * sqrt(spread)) ** 3
 
@@ -185,10 +213,13 @@ def _bootstrap_mean(values: NDArray[np.float64], level: float, seed: int) -> tup
     return float(low), float(high)
 
 
-def spread(values: Mapping[str, Sequence[float]], *, level: float = JOINT_LEVEL, seed: int = SEED) -> Spread | None:
+def spread(
+    values: Mapping[str, Sequence[float]], *, level: float = JOINT_LEVEL, seed: int = SEED
+) -> Spread | None:
     """Summary of one metric, its values grouped by prompt. None when there is no value.
 
-    The interval of the median resamples prompts; it serves to draw the spread, decisions rest on paired ratios.
+    The interval of the median resamples prompts; it serves to draw the spread, decisions rest on paired
+    ratios.
     """
     groups = [list(group) for group in values.values() if group]
     if not groups:
@@ -204,4 +235,12 @@ def spread(values: Mapping[str, Sequence[float]], *, level: float = JOINT_LEVEL,
         medians = np.nanmedian(padded[draws].reshape(1000, -1), axis=1)
         low, high = np.quantile(medians, [(1 - level) / 2, (1 + level) / 2])
         interval = Interval(float(low), float(high), level)
-    return Spread(requests=len(flat), prompts=len(groups), mean=float(flat.mean()), median=median, p10=p10, p90=p90, interval=interval)
+    return Spread(
+        requests=len(flat),
+        prompts=len(groups),
+        mean=float(flat.mean()),
+        median=median,
+        p10=p10,
+        p90=p90,
+        interval=interval,
+    )

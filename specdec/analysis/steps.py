@@ -13,7 +13,9 @@ from specdec.metrics.steps import step_starts
 from specdec.metrics.tokens_per_step import tokens_per_step
 
 MERGED = 1.05
-"""Tokens per step of a plain variant above which its server joins the tokens of several steps: then no step can be told."""
+"""Tokens per step of a plain variant above which its server joins the tokens of several steps: then no step
+can be told.
+"""
 
 BURST_SHARE = 0.02
 """Share of chunks that do not begin a step above which bursts, and not chunks, are called the source."""
@@ -33,7 +35,9 @@ class Steps:
 
     @property
     def uncut(self) -> tuple[int, ...]:
-        """Tokens of the steps that the end of the output did not cut short: all but the last, where there are others."""
+        """Tokens of the steps that the end of the output did not cut short: all but the last, where there are
+        others.
+        """
         return self.tokens[:-1] if len(self.tokens) > 1 else self.tokens
 
 
@@ -50,7 +54,9 @@ def steps(record: RequestRecord) -> Steps | None:
 
 
 def is_idle(records: Sequence[RequestRecord]) -> bool:
-    """Whether no step of these requests emitted more than one token, though steps can be read: nothing was proposed, or nothing kept."""
+    """Whether no step of these requests emitted more than one token, though steps can be read: nothing was
+    proposed, or nothing kept.
+    """
     read = [found for record in records if (found := steps(record)) is not None]
     return bool(read) and all(size == 1 for found in read for size in found.tokens)
 
@@ -59,8 +65,8 @@ def step_source(baseline: Sequence[RequestRecord], variant: Sequence[RequestReco
     """How the steps of a variant can be read from its stream; None if they cannot.
 
     Args:
-        baseline: measured records of a plain variant on the same kind of server. Its steps emit one token each; if they seem to
-            emit more, the server joins steps, and it joins the speculative ones too.
+        baseline: measured records of a plain variant on the same kind of server. Its steps emit one token
+            each; if they seem to emit more, the server joins steps, and it joins the speculative ones too.
         variant: measured records of the variant.
     """
     plain = [value for value in map(tokens_per_step, baseline) if value is not None]

@@ -9,8 +9,9 @@ from specdec.analysis.advice import WindowAdvice, WindowPoint
 from specdec.catalog.prices import NodePrice
 
 COMPILE_HOURS = 0.75
-"""Hours to compile and load one more window, unless the user knows better. Neuron's vLLM guide names 15 minutes for a model of
-15 GB; the target here has 65 GB and is compiled together with its draft. No public figure for this pair was found."""
+"""Hours to compile and load one more window, unless the user knows better. Neuron's vLLM guide names 15
+minutes for a model of 15 GB; the target here has 65 GB and is compiled together with its draft. No public
+figure for this pair was found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +33,17 @@ class SweepStep:
 
 
 def plan_sweep(
-    mix: WindowAdvice, *, bench_hours: float, compile_hours: float = COMPILE_HOURS, price: NodePrice | None = None, most: int = 5
+    mix: WindowAdvice,
+    *,
+    bench_hours: float,
+    compile_hours: float = COMPILE_HOURS,
+    price: NodePrice | None = None,
+    most: int = 5,
 ) -> tuple[SweepStep, ...]:
     """Windows worth measuring after those that are, most telling first.
 
-    A window is worth it if the top of its range reaches the bottom of the best one's: all others are beaten already, as far as the
-    model goes. The one to confirm comes first, then by the top of the range.
+    A window is worth it if the top of its range reaches the bottom of the best one's: all others are beaten
+    already, as far as the model goes. The one to confirm comes first, then by the top of the range.
 
     Args:
         mix: advice for the mix of test cases.

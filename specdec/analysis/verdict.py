@@ -1,7 +1,7 @@
 """The verdict on one run: every number a report shows, as plain frozen values.
 
-Times are seconds, money is US dollars. A ratio is baseline over speculative, so above 1 the speculative variant is faster.
-None stands for "cannot be told from this run", never for zero.
+Times are seconds, money is US dollars. A ratio is baseline over speculative, so above 1 the speculative
+variant is faster. None stands for "cannot be told from this run", never for zero.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from specdec.catalog.prices import NodePrice
 
 Decision = Literal["helps", "hurts", "no difference", "undecided"]
-"""``no difference``: the interval of the ratio lies inside the margin that matters. ``helps``, ``hurts``: it does not, and is
-wholly above or below 1. ``undecided``: it holds 1 and a difference that matters is not excluded, or there is no interval.
-The last two both mean "no significant difference"."""
+"""``no difference``: the interval of the ratio lies inside the margin that matters. ``helps``, ``hurts``: it
+does not, and is wholly above or below 1. ``undecided``: it holds 1 and a difference that matters is not
+excluded, or there is no interval. The last two both mean "no significant difference"."""
 
 ParityState = Literal["equal", "nondeterminism", "differs", "not judged"]
-"""``equal``: every pair has the same text. ``nondeterminism``: pairs differ, but the baseline differs from itself at least as
-often, or every first difference is a near-tie. ``differs``: pairs differ and nothing explains it; the speed row is marked and
-does not count. ``not judged``: temperature above 0, or no pairs."""
+"""``equal``: every pair has the same text. ``nondeterminism``: pairs differ, but the baseline differs from
+itself at least as often, or every first difference is a near-tie. ``differs``: pairs differ and nothing
+explains it; the speed row is marked and does not count. ``not judged``: temperature above 0, or no pairs."""
 
 StepSource = Literal["server-per-request", "client-chunks", "client-bursts"]
-"""Where tokens per step come from: the server's accepted-token count of each request; one stream chunk per step; chunks
-of one burst (see ``specdec.metrics.steps``) taken as one step."""
+"""Where tokens per step come from: the server's accepted-token count of each request; one stream chunk per
+step; chunks of one burst (see ``specdec.metrics.steps``) taken as one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,8 @@ class PairedRatio:
         interval: prompts resampled as clusters; None with fewer than three prompts.
         prompts: different prompts.
         pairs: (prompt, repeat) pairs.
-        needed_prompts: prompts at which a true difference of the margin is found with 90% power; None without a spread to go by.
+        needed_prompts: prompts at which a true difference of the margin is found with 90% power; None without
+            a spread to go by.
         more_prompts: how many of these are still missing; 0 when the decision stands.
     """
 
@@ -98,7 +99,8 @@ class Difference:
         position: characters that are equal before it.
         length: characters of the baseline's text.
         baseline, variant: how each goes on, at most 60 characters.
-        near_tie: whether the baseline's two best tokens were nearly equal there; None without log-probabilities.
+        near_tie: whether the baseline's two best tokens were nearly equal there; None without
+            log-probabilities.
     """
 
     prompt: str
@@ -117,7 +119,8 @@ class Parity:
     Attributes:
         state: see ``ParityState``.
         equal, total: pairs with equal text, and all pairs.
-        self_equal, self_total: the same for repeats of the baseline against its own first repeat; 0 of 0 with one repeat.
+        self_equal, self_total: the same for repeats of the baseline against its own first repeat; 0 of 0 with
+            one repeat.
         differences: one per differing pair, earliest first.
         near_tie_gap: gap in log-probability below which two tokens count as nearly equal.
     """
@@ -162,8 +165,8 @@ class Acceptance:
         by_position: per position of the window; empty where only totals are known.
         rate: pooled conditional acceptance; None for a plain variant.
         proposed, accepted: tokens by the server's count; None where it gives none.
-        drafted_steps: steps that had proposals to verify, by the server's count, or its proposed tokens over the run's mean
-            proposal; None where it gives none.
+        drafted_steps: steps that had proposals to verify, by the server's count, or its proposed tokens over
+            the run's mean proposal; None where it gives none.
     """
 
     tokens_per_step: float
@@ -271,7 +274,8 @@ class Roofline:
         variant: whose.
         limit_tpot: seconds to read weights and KV cache once, the least a plain step can take.
         tpot: measured mean over test cases, seconds.
-        share: ``limit_tpot / tpot``. For a speculative variant a value above 1 is possible: one read serves several tokens.
+        share: ``limit_tpot / tpot``. For a speculative variant a value above 1 is possible: one read serves
+            several tokens.
         says: what that means, one sentence.
     """
 
@@ -295,8 +299,10 @@ class Verdict:
         margin: relative difference in TPOT that matters; smaller ones count as none.
         level: confidence with which all rows of ``comparisons`` hold together.
         measurements: variants and test cases, test case by test case.
-        comparisons: each variant against the first baseline and, where another baseline is faster, against that too.
-        classes, windows, drafts, rooflines: see their types. for each draft, ``windows`` has every test case and then the mix.
+        comparisons: each variant against the first baseline and, where another baseline is faster, against
+            that too.
+        classes, windows, drafts, rooflines: see their types. for each draft, ``windows`` has every test case
+            and then the mix.
         price: what ``TokenCost`` is made of; None if no price applies to this run.
         convention: name of the step arithmetic.
         environment: as the manifest gives it.
@@ -343,8 +349,10 @@ def judge(
     Args:
         manifest: of the run.
         records: of the run, in file order; other lanes than ``exact`` are passed over.
-        convention: step arithmetic of the serving stack; by default what the manifest's engine or serving stack is known for.
-        price: of the accelerator node. By default the experiment's own price or the catalogue's, and none for a run on this machine.
+        convention: step arithmetic of the serving stack; by default what the manifest's engine or serving
+            stack is known for.
+        price: of the accelerator node. By default the experiment's own price or the catalogue's, and none for
+            a run on this machine.
     """
     # The mathematics builds these types, so it imports this module.
     from specdec.analysis.judge import judge as judge_run

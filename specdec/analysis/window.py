@@ -1,13 +1,14 @@
 """The window model: from one measured window to the time per token at every other.
 
-A step that verifies the proposals of a window ``k`` takes ``1 + f + c k`` plain steps and emits ``1 + S_1 + ... `` tokens, where
-``S_i`` is the chance that the first ``i`` proposals are all accepted. Acceptance at a position does not depend on the window, so
-the positions measured at one window serve all smaller ones exactly, and larger ones by going on as the last positions do. With
-one window measured ``f`` is taken as 0 (Leviathan et al., arXiv 2211.17192, section 3.2: cost ``1 + k c``); a second one
-separates it from ``c``. Here ``c`` is what one more position costs, drafting and verification together.
+A step that verifies the proposals of a window ``k`` takes ``1 + f + c k`` plain steps and emits ``1 + S_1 +
+... `` tokens, where ``S_i`` is the chance that the first ``i`` proposals are all accepted. Acceptance at a
+position does not depend on the window, so the positions measured at one window serve all smaller ones
+exactly, and larger ones by going on as the last positions do. With one window measured ``f`` is taken as 0
+(Leviathan et al., arXiv 2211.17192, section 3.2: cost ``1 + k c``); a second one separates it from ``c``.
+Here ``c`` is what one more position costs, drafting and verification together.
 
-Look-up drafting proposes nothing where it finds no match. A share ``u`` of the tokens then comes from plain steps, whatever
-the window::
+Look-up drafting proposes nothing where it finds no match. A share ``u`` of the tokens then comes from plain
+steps, whatever the window::
 
     TPOT(k) = t0 * (u + (1 - u) * (1 + f + c k) / (1 + S_1 + ... ))
 
@@ -31,11 +32,14 @@ DRAWS = 400
 SEED = 20260415
 
 PRIOR_STEPS = 10
-"""Steps that the pooled acceptance weighs as against those of one position: late positions are reached seldom."""
+"""Steps that the pooled acceptance weighs as against those of one position: late positions are reached
+seldom.
+"""
 
 FIXED_SHARE = 0.3
-"""With one window measured, up to this share of the extra step cost may be fixed; resampling draws it evenly from 0 to here.
-Neuron's EAGLE 3 rows (window 1 costs 1.40 plain steps, window 3 costs 1.96) put an eighth of it there."""
+"""With one window measured, up to this share of the extra step cost may be fixed; resampling draws it evenly
+from 0 to here. Neuron's EAGLE 3 rows (window 1 costs 1.40 plain steps, window 3 costs 1.96) put an eighth of
+it there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,9 @@ class Model:
         return np.stack([self.tpot(window) for window in self.windows()], axis=1)
 
 
-def fit(observations: Sequence[Observation], convention: Convention, *, draws: int = DRAWS, seed: int = SEED) -> Model:
+def fit(
+    observations: Sequence[Observation], convention: Convention, *, draws: int = DRAWS, seed: int = SEED
+) -> Model:
     """Fits the model to one or more windows measured on the same prompts with the same draft.
 
     Args:
@@ -98,7 +104,9 @@ def fit(observations: Sequence[Observation], convention: Convention, *, draws: i
     rng = np.random.default_rng(seed)
     weights = [_weights(len(observation.steps), draws, rng) for observation in observations]
     share = np.concatenate([[0.0], rng.uniform(0, FIXED_SHARE, draws)])
-    baseline = np.mean([w @ o.baseline / w.sum(axis=1) for w, o in zip(weights, observations, strict=True)], axis=0)
+    baseline = np.mean(
+        [w @ o.baseline / w.sum(axis=1) for w, o in zip(weights, observations, strict=True)], axis=0
+    )
     undrafted: list[Floats] = []
     extra: list[Floats] = []
     for weight, observation in zip(weights, observations, strict=True):
@@ -128,7 +136,9 @@ def _weights(prompts: int, draws: int, rng: np.random.Generator) -> Floats:
 
 
 def _cost(positions: Floats, extra: Floats, share: Floats) -> tuple[Floats, Floats]:
-    """Fixed part and slope of the extra cost, neither below 0: least squares over windows, or the drawn share with only one."""
+    """Fixed part and slope of the extra cost, neither below 0: least squares over windows, or the drawn share
+    with only one.
+    """
     if len(set(positions)) < 2:
         mean = extra.mean(axis=1)
         return share * mean, (1 - share) * mean / positions.mean()
@@ -139,7 +149,9 @@ def _cost(positions: Floats, extra: Floats, share: Floats) -> tuple[Floats, Floa
     return np.maximum(fixed, 0.0), np.where(fixed < 0, through_origin, slope)
 
 
-def _survival(weights: Sequence[Floats], observations: Sequence[Observation], convention: Convention) -> tuple[Floats, Floats]:
+def _survival(
+    weights: Sequence[Floats], observations: Sequence[Observation], convention: Convention
+) -> tuple[Floats, Floats]:
     longest = max(convention.usable(observation.window) for observation in observations)
     draws = len(weights[0])
     reached, accepted = np.zeros((draws, longest)), np.zeros((draws, longest))
@@ -162,7 +174,8 @@ def _survival(weights: Sequence[Floats], observations: Sequence[Observation], co
 
 
 def break_even(convention: Convention, window: int, *, cost: float) -> float | None:
-    """Constant acceptance at which a window starts to pay: tokens per step equal the step's cost. None if none does.
+    """Constant acceptance at which a window starts to pay: tokens per step equal the step's cost. None if
+    none does.
 
     Args:
         convention: of the stack.
@@ -183,9 +196,13 @@ def best_speedup(convention: Convention, rate: float, *, slope: float, fixed: fl
     return max(1.0, *(constant_tokens(convention, k, rate) / (1 + fixed + slope * k) for k in windows))
 
 
-def acceptance_for(convention: Convention, speedup: float, *, slope: float, fixed: float = 0.0) -> float | None:
+def acceptance_for(
+    convention: Convention, speedup: float, *, slope: float, fixed: float = 0.0
+) -> float | None:
     """Constant acceptance at which the best window gives ``speedup``; None if none does."""
-    return _acceptance_reaching(speedup, lambda rate: best_speedup(convention, rate, slope=slope, fixed=fixed))
+    return _acceptance_reaching(
+        speedup, lambda rate: best_speedup(convention, rate, slope=slope, fixed=fixed)
+    )
 
 
 def _acceptance_reaching(goal: float, reached: Callable[[float], float]) -> float | None:

@@ -36,7 +36,9 @@ class Evidence(Protocol):
 
 
 def windows_of(evidence: Evidence) -> tuple[WindowAdvice, ...]:
-    """Advice per draft: each test case whose steps can be read, then the mix of these. Reference is the first baseline."""
+    """Advice per draft: each test case whose steps can be read, then the mix of these. Reference is the first
+    baseline.
+    """
     if not evidence.baselines:
         return ()
     advice: list[WindowAdvice] = []
@@ -58,7 +60,11 @@ def windows_of(evidence: Evidence) -> tuple[WindowAdvice, ...]:
                 sums[window].append(tpot)
             advice.append(advise(measured, [model], test_case=case, tpots=tpots))
         if models:
-            whole = {window: sum(values) / len(values) for window, values in sums.items() if len(values) == len(models)}
+            whole = {
+                window: sum(values) / len(values)
+                for window, values in sums.items()
+                if len(values) == len(models)
+            }
             advice.append(advise(measured, models, test_case=None, tpots=whole))
     return tuple(advice)
 
@@ -69,21 +75,35 @@ def _drafts(evidence: Evidence) -> Sequence[Measured]:
         variant = evidence.manifest.variants[name]
         window = evidence.window(name)
         # Without steps that can be told apart there is no step time and no acceptance by position.
-        if window is not None and evidence.sources[name] is not None and evidence.convention.usable(window) >= 1:
+        if (
+            window is not None
+            and evidence.sources[name] is not None
+            and evidence.convention.usable(window) >= 1
+        ):
             groups.setdefault((variant.get("mode"), variant.get("draft")), []).append((window, name))
     return [
-        Measured(variants=tuple(name for _, name in group), draft=draft, windows=tuple(window for window, _ in group))
-        for (_, draft), group in ((draft, _working(evidence, sorted(group))) for draft, group in groups.items())
+        Measured(
+            variants=tuple(name for _, name in group),
+            draft=draft,
+            windows=tuple(window for window, _ in group),
+        )
+        for (_, draft), group in (
+            (draft, _working(evidence, sorted(group))) for draft, group in groups.items()
+        )
     ]
 
 
 def _working(evidence: Evidence, group: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Without variants that never gained a token where another window of their draft did: their speculation was not at work."""
+    """Without variants that never gained a token where another window of their draft did: their speculation
+    was not at work.
+    """
     return [(window, name) for window, name in group if not is_idle(evidence.of(name))] or group
 
 
 def _observe(evidence: Evidence, variant: str, window: int, case: str) -> Observation | None:
-    """None also where nothing was ever proposed, which says nothing about a window, and where prompts are too few to resample."""
+    """None also where nothing was ever proposed, which says nothing about a window, and where prompts are too
+    few to resample.
+    """
     found = observe(
         evidence.of(evidence.baselines[0], case),
         evidence.of(variant, case),
@@ -92,4 +112,6 @@ def _observe(evidence: Evidence, variant: str, window: int, case: str) -> Observ
         counters=evidence.manifest.server_counters.get(variant),
         every=evidence.of(variant),
     )
-    return found if found is not None and found.drafted.sum() > 0 and len(found.steps) >= MIN_PROMPTS else None
+    return (
+        found if found is not None and found.drafted.sum() > 0 and len(found.steps) >= MIN_PROMPTS else None
+    )

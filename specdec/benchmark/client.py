@@ -1,7 +1,8 @@
 """The streaming client: one request to an OpenAI-compatible endpoint becomes one record.
 
-Standard library only, so that it starts at once, weighs little and disturbs nothing it measures. The connection is opened before
-the clock starts and kept between requests: time to first token is the server's, not the handshake's.
+Standard library only, so that it starts at once, weighs little and disturbs nothing it measures. The
+connection is opened before the clock starts and kept between requests: time to first token is the server's,
+not the handshake's.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
 from specdec.benchmark.http1 import Connection, Cut, Endpoint, Exchange, ProtocolError, Refused
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from specdec.benchmark.plan import Job, Plan, Target
 
 IDLE_LIMIT = 2.0
-"""Seconds after which an idle connection is not used again. Uvicorn, which vLLM serves with, closes after 5."""
+"""Seconds after which an idle connection is not used again. Uvicorn, which vLLM serves with, closes after
+5.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,12 @@ class Client:
         self.target = target
         self.endpoint = Endpoint.of(target.url)
         self._timeouts = timeouts
-        self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "specdec", **headers}
+        self._headers = {
+            "Content-Type": "application/json",
+            "Accept-Encoding": "identity",
+            "User-Agent": "specdec",
+            **headers,
+        }
         self._idle: list[Connection] = []
         # All that were opened, since an interrupted `warm` has some that nobody else knows of.
         self._opened: WeakSet[Connection] = WeakSet()
@@ -65,7 +73,12 @@ class Client:
         body: list[bytes] = []
         try:
             exchange = connection.request(
-                self.endpoint, "GET", path, headers=self._headers, body=b"", on_body=lambda piece, _: body.append(piece)
+                self.endpoint,
+                "GET",
+                path,
+                headers=self._headers,
+                body=b"",
+                on_body=lambda piece, _: body.append(piece),
             )
             await asyncio.wait_for(exchange.done, self._timeouts.connect)
         finally:
@@ -73,7 +86,9 @@ class Client:
         return exchange.parser.status or 0, b"".join(body)
 
     async def warm(self, connections: int) -> None:
-        """Opens connections ahead of a burst of requests, as many as will be in flight. What fails here fails again in ``ask``."""
+        """Opens connections ahead of a burst of requests, as many as will be in flight. What fails here fails
+        again in ``ask``.
+        """
         self._idle = [connection for connection in self._idle if connection.usable(IDLE_LIMIT)]
         opening = [self._open() for _ in range(connections - len(self._idle))]
         for opened in await asyncio.gather(*opening, return_exceptions=True):
@@ -84,8 +99,8 @@ class Client:
     async def ask(self, job: Job, plan: Plan) -> RequestRecord:
         """Sends one request and reads its stream to the end.
 
-        Raises nothing for what the server does: the outcome says it. A task cancelled after sending gets the record of what had
-        come, outcome ``cancelled``, and is to end then.
+        Raises nothing for what the server does: the outcome says it. A task cancelled after sending gets the
+        record of what had come, outcome ``cancelled``, and is to end then.
         """
         body = json.dumps(request_body(self.target, job, plan), ensure_ascii=False).encode()
         path = "/v1/chat/completions" if plan.api == "chat" else "/v1/completions"
@@ -95,13 +110,19 @@ class Client:
             try:
                 connection = await self._connect()
             except Refused as error:
-                return dataclasses.replace(blank, outcome="refused", error=str(error), sent=perf_counter(), sent_utc=utc_now())
+                return dataclasses.replace(
+                    blank, outcome="refused", error=str(error), sent=perf_counter(), sent_utc=utc_now()
+                )
             except TimeoutError:
                 message = f"no connection to {self.endpoint.authority} within {self._timeouts.connect:g} s"
-                return dataclasses.replace(blank, outcome="timeout", error=message, sent=perf_counter(), sent_utc=utc_now())
+                return dataclasses.replace(
+                    blank, outcome="timeout", error=message, sent=perf_counter(), sent_utc=utc_now()
+                )
             again = connection.used
             reader = _BodyReader(stream)
-            exchange = connection.request(self.endpoint, "POST", path, headers=self._headers, body=body, on_body=reader.feed)
+            exchange = connection.request(
+                self.endpoint, "POST", path, headers=self._headers, body=body, on_body=reader.feed
+            )
             reader.exchange = exchange
             sent_utc = utc_now()
             outcome, error = await self._follow(exchange, stream, reader, job)
@@ -133,7 +154,9 @@ class Client:
             connection.close()
         return await self._open()
 
-    async def _follow(self, exchange: Exchange, stream: CompletionStream, reader: _BodyReader, job: Job) -> tuple[Outcome, str | None]:
+    async def _follow(
+        self, exchange: Exchange, stream: CompletionStream, reader: _BodyReader, job: Job
+    ) -> tuple[Outcome, str | None]:
         try:
             late = await self._wait(exchange)
         except asyncio.CancelledError:
@@ -221,13 +244,18 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _judge(exchange: Exchange, stream: CompletionStream, reader: _BodyReader, job: Job) -> tuple[Outcome, str | None]:
+def _judge(
+    exchange: Exchange, stream: CompletionStream, reader: _BodyReader, job: Job
+) -> tuple[Outcome, str | None]:
     status, wanted = exchange.parser.status, job.output_tokens
     if status != 200:
         return "http-error", f"HTTP {status}: {_message(reader.other)}"
     if reader.other or not (stream.times or stream.finish_reason):
         kind = exchange.parser.headers.get("content-type", "no content type")
-        return "bad-response", f"not an event stream with tokens ({kind}): {reader.other[:200].decode(errors='replace')!r}"
+        return (
+            "bad-response",
+            f"not an event stream with tokens ({kind}): {reader.other[:200].decode(errors='replace')!r}",
+        )
     if not (stream.ended or stream.finish_reason):
         return "cut", f"the stream stopped without a finish reason; {len(stream.times)} chunks had come"
     return _length(stream, job, wanted)
@@ -251,7 +279,10 @@ def _message(body: bytes) -> str:
     try:
         parsed: Any = json.loads(body)
         error = parsed.get("error", parsed)
-        return str(error.get("message") or error.get("detail") or error if isinstance(error, dict) else error)[:300]  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        if isinstance(error, dict):
+            fields = cast("dict[str, Any]", error)
+            error = fields.get("message") or fields.get("detail") or fields
+        return str(error)[:300]
     except (ValueError, AttributeError):
         return body[:300].decode(errors="replace").strip() or "no body"
 
@@ -278,10 +309,21 @@ def _blank(target: Target, job: Job, plan: Plan) -> RequestRecord:
 
 
 def _record(
-    blank: RequestRecord, exchange: Exchange, stream: CompletionStream, outcome: Outcome, error: str | None, sent_utc: str, plan: Plan
+    blank: RequestRecord,
+    exchange: Exchange,
+    stream: CompletionStream,
+    outcome: Outcome,
+    error: str | None,
+    sent_utc: str,
+    plan: Plan,
 ) -> RequestRecord:
     source, total, tokens = stream.source, stream.total, tuple(stream.tokens)
-    if source == "none" and outcome == "ok" and blank.requested_tokens is not None and stream.finish_reason == "length":
+    if (
+        source == "none"
+        and outcome == "ok"
+        and blank.requested_tokens is not None
+        and stream.finish_reason == "length"
+    ):
         source, total = "requested-length", blank.requested_tokens
     counted = bool(tokens) and len(tokens) == len(stream.times)
     if not counted and source == "final-usage" and total == len(stream.times):

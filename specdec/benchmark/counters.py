@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _SAMPLE = re.compile(
-    r"^(?P<name>(?:vllm|llamacpp):spec_decode_num_(?P<what>drafts|draft_tokens|accepted_tokens|accepted_tokens_per_pos)(?:_total)?)"
+    r"^(?P<name>(?:vllm|llamacpp):spec_decode_num_"
+    r"(?P<what>drafts|draft_tokens|accepted_tokens|accepted_tokens_per_pos)(?:_total)?)"
     r"(?:\{(?P<labels>[^}]*)\})?\s+(?P<value>[0-9.eE+-]+)",
     re.MULTILINE,
 )
@@ -19,7 +20,8 @@ class Counters:
     """What the page said.
 
     Attributes:
-        totals: ``drafts``, ``draft_tokens``, ``accepted_tokens``, summed over engines; only those that were there.
+        totals: ``drafts``, ``draft_tokens``, ``accepted_tokens``, summed over engines; only those that were
+            there.
         by_position: accepted tokens per 0-based position of the window.
         source: prefix of the counters' names.
     """
@@ -47,15 +49,19 @@ def parse(page: str) -> Counters | None:
 
 
 def difference(before: Counters | None, after: Counters | None) -> dict[str, Any] | None:
-    """What was counted between two pages: whole numbers per counter, ``accepted_per_position`` as a list, ``source``.
+    """What was counted between two pages: whole numbers per counter, ``accepted_per_position`` as a list,
+    ``source``.
 
-    None where the server reports nothing: no counters, a restart in between, or all zero. A stack that drafts inside the
-    compiled graph leaves its counters at zero, and zero must not be read as "nothing was accepted".
+    None where the server reports nothing: no counters, a restart in between, or all zero. A stack that drafts
+    inside the compiled graph leaves its counters at zero, and zero must not be read as "nothing was
+    accepted".
     """
     if before is None or after is None:
         return None
     counted = {name: round(value - before.totals.get(name, 0.0)) for name, value in after.totals.items()}
     if not any(counted.values()) or any(value < 0 for value in counted.values()):
         return None
-    positions = [round(after.by_position[p] - before.by_position.get(p, 0.0)) for p in sorted(after.by_position)]
+    positions = [
+        round(after.by_position[p] - before.by_position.get(p, 0.0)) for p in sorted(after.by_position)
+    ]
     return {**counted, "accepted_per_position": positions or None, "source": after.source}

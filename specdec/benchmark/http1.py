@@ -1,7 +1,8 @@
 """HTTP/1.1 on a socket whose reads are stamped.
 
-A client library hands bytes to a waiting task some time after they came, and more so when many streams wake at once. Here
-``data_received`` takes the time and nothing else; parsing is put off until every socket that is ready has been stamped.
+A client library hands bytes to a waiting task some time after they came, and more so when many streams wake
+at once. Here ``data_received`` takes the time and nothing else; parsing is put off until every socket that is
+ready has been stamped.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Endpoint:
 
     @classmethod
     def of(cls, url: str) -> Endpoint:
-        """Reads a base URL; ``/v1``, ``/v1/chat/completions`` and ``/v1/completions`` at its end are understood and cut off.
+        """Reads a base URL; ``/v1``, ``/v1/chat/completions`` and ``/v1/completions`` at its end are
+        understood and cut off.
 
         Raises:
             ValueError: not an http or https URL with a host.
@@ -110,7 +112,11 @@ class ResponseParser:
         if self._state == "until-close":
             self.complete = True
         if not self.complete:
-            raise Cut("the connection closed before the response ended" if self.status else "the connection closed without a response")
+            raise Cut(
+                "the connection closed before the response ended"
+                if self.status
+                else "the connection closed without a response"
+            )
 
     def _advance(self, pieces: list[bytes]) -> bool:
         match self._state:
@@ -309,17 +315,32 @@ class Connection(asyncio.Protocol):
             raise
         except OSError as error:
             # A TLS fault has numbers of its own, and a failed name look-up negative ones.
-            known = error.errno if error.errno and error.errno > 0 and not isinstance(error, ssl.SSLError) else None
+            known = (
+                error.errno
+                if error.errno and error.errno > 0 and not isinstance(error, ssl.SSLError)
+                else None
+            )
             reason = os.strerror(known) if known else error.strerror or str(error)
             raise Refused(f"no connection to {endpoint.authority}: {reason}") from None
         return connection
 
     def request(
-        self, endpoint: Endpoint, method: str, path: str, *, headers: dict[str, str], body: bytes, on_body: Callable[[bytes, float], None]
+        self,
+        endpoint: Endpoint,
+        method: str,
+        path: str,
+        *,
+        headers: dict[str, str],
+        body: bytes,
+        on_body: Callable[[bytes, float], None],
     ) -> Exchange:
         """Sends a request. ``on_body`` gets each piece of the response's body with the time it arrived."""
         assert self._transport is not None
-        lines = [f"{method} {endpoint.path}{path} HTTP/1.1", f"Host: {endpoint.authority}", f"Content-Length: {len(body)}"]
+        lines = [
+            f"{method} {endpoint.path}{path} HTTP/1.1",
+            f"Host: {endpoint.authority}",
+            f"Content-Length: {len(body)}",
+        ]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         message = "\r\n".join([*lines, "", ""]).encode("latin-1") + body
         self._exchange = exchange = Exchange(on_body)
@@ -329,7 +350,9 @@ class Connection(asyncio.Protocol):
         return exchange
 
     def release(self) -> None:
-        """The exchange is over and its response complete: keep the connection if it can be used again, else close it."""
+        """The exchange is over and its response complete: keep the connection if it can be used again, else
+        close it.
+        """
         exchange, self._exchange = self._exchange, None
         self._idle_since = perf_counter()
         if exchange is None or not exchange.parser.complete or not exchange.parser.keep_alive:
@@ -337,7 +360,11 @@ class Connection(asyncio.Protocol):
 
     def usable(self, idle_limit: float) -> bool:
         """Whether it is open, and has been idle for less than ``idle_limit`` seconds."""
-        return self._transport is not None and not self._transport.is_closing() and perf_counter() - self._idle_since < idle_limit
+        return (
+            self._transport is not None
+            and not self._transport.is_closing()
+            and perf_counter() - self._idle_since < idle_limit
+        )
 
     def close(self) -> None:
         """Ends the connection."""

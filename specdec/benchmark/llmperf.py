@@ -2,10 +2,12 @@
 
 Read in the source of the pinned commit (token_benchmark_ray.py, openai_chat_completions_client.py, utils.py):
 
-* ``inter_token_latency_s`` is the time of the last event with content divided by the number of all stream events, the role
+* ``inter_token_latency_s`` is the time of the last event with content divided by the number of all stream
+events, the role
   event included. It counts events, not tokens, and holds TTFT.
 * ``number_output_tokens`` is the text counted with a Llama tokenizer, beginning-of-sequence included.
-* Each thread starts another request while fewer than the asked ones are complete, so up to concurrency - 1 are sent in vain.
+* Each thread starts another request while fewer than the asked ones are complete, so up to concurrency - 1
+are sent in vain.
 * A request that fails divides by zero in its thread and ends it: no record, no error, less load from then on.
 """
 
@@ -24,7 +26,9 @@ from specdec import whole
 from specdec.errors import SpecdecError
 
 COMMIT = "f1d6bed47e4501b0e371082b41601b59ab55269f"
-"""Commit of ray-project/llmperf, 2024-12-08: the newest there is, and what an unpinned checkout has given since."""
+"""Commit of ray-project/llmperf, 2024-12-08: the newest there is, and what an unpinned checkout has given
+since.
+"""
 
 TREE = "b3224bb56a3c3ce15a43fa610d240c2317bcb207"
 """Git tree of ``COMMIT``: what the files are checked against, however they came."""
@@ -42,9 +46,11 @@ PUBLISHED_CASES: dict[str, str | None] = {
     "Write_a_simple_Python_function_skeleton": "Write a simple Python function skeleton",
     "List_numbers_from_one_to_twenty": "List numbers from one to twenty",
 }
-"""Published test cases: the TestCase dimension, and the line that LLMPerf's prompt file repeats; None leaves its own sonnets.
+"""Published test cases: the TestCase dimension, and the line that LLMPerf's prompt file repeats; None leaves
+its own sonnets.
 
-From the published pod, aws-neuron/aws-neuron-eks-samples @cecff9e, speculative_decoding_trn2_vllm/qwen-llmperf-pod.yaml.
+From the published pod, aws-neuron/aws-neuron-eks-samples @cecff9e,
+speculative_decoding_trn2_vllm/qwen-llmperf-pod.yaml.
 """
 
 PROMPT_LINES = 500
@@ -147,24 +153,31 @@ class Case:
     def full_length(self) -> tuple[Request, ...]:
         """Requests that ran to ``mean_output_tokens``, as far as can be told.
 
-        Certain with ``ignore_eos``. Without it, by the Llama count: Qwen3's vocabulary holds at least as much text per token in
-        every kind of text tried (factor 1.00 to 1.51), so a Llama count below the limit means an early end. An early end that
-        the factor hides is taken for full length.
+        Certain with ``ignore_eos``. Without it, by the Llama count: Qwen3's vocabulary holds at least as much
+        text per token in every kind of text tried (factor 1.00 to 1.51), so a Llama count below the limit
+        means an early end. An early end that the factor hides is taken for full length.
         """
         if self.arguments.ignore_eos:
             return self.requests
-        return tuple(one for one in self.requests if one.number_output_tokens >= self.arguments.mean_output_tokens)
+        return tuple(
+            one for one in self.requests if one.number_output_tokens >= self.arguments.mean_output_tokens
+        )
 
     def time_per_output_token(self, request: Request) -> float:
-        """``(end_to_end_latency - ttft) / (max_tokens - 1)``: exact for a full-length request whose prefill gives one token."""
+        """``(end_to_end_latency - ttft) / (max_tokens - 1)``: exact for a full-length request whose prefill
+        gives one token.
+        """
         return (request.end_to_end_latency - request.ttft) / (self.arguments.mean_output_tokens - 1)
 
     def events(self, request: Request) -> float:
-        """Stream events: ``end_to_end_latency / inter_token_latency``. The stream closes just after its last event."""
+        """Stream events: ``end_to_end_latency / inter_token_latency``. The stream closes just after its last
+        event.
+        """
         return request.end_to_end_latency / request.inter_token_latency
 
     def tokens_per_step(self, request: Request, overhead: float) -> float | None:
-        """``(max_tokens - 1) / (events - overhead - 1)``: tokens per event with content, the first one left out.
+        """``(max_tokens - 1) / (events - overhead - 1)``: tokens per event with content, the first one left
+        out.
 
         Args:
             request: a full-length request.
@@ -185,17 +198,27 @@ def upper_median(values: list[float]) -> float | None:
 def overhead_events(baseline: Case | None) -> float:
     """Events without content in a stream: the role event, and with some servers a closing one.
 
-    Calibrated on a baseline, which sends one token per event: ``events - max_tokens``. Without one, or where that is not 1 or 2
-    (a baseline that merges tokens), 1: the role event that vLLM sends.
+    Calibrated on a baseline, which sends one token per event: ``events - max_tokens``. Without one, or where
+    that is not 1 or 2 (a baseline that merges tokens), 1: the role event that vLLM sends.
     """
     if baseline is None or not baseline.full_length:
         return 1.0
-    measured = statistics.median(baseline.events(one) for one in baseline.full_length) - baseline.arguments.mean_output_tokens
+    measured = (
+        statistics.median(baseline.events(one) for one in baseline.full_length)
+        - baseline.arguments.mean_output_tokens
+    )
     return float(round(measured)) if 1 <= round(measured) <= 2 else 1.0
 
 
 def parse(
-    results: Path, *, variant: str, test_case: str, arguments: Arguments, log: str = "", sent: int | None = None, distinct_prompts: int
+    results: Path,
+    *,
+    variant: str,
+    test_case: str,
+    arguments: Arguments,
+    log: str = "",
+    sent: int | None = None,
+    distinct_prompts: int,
 ) -> Case:
     """Reads what one call of LLMPerf left behind.
 
@@ -214,11 +237,16 @@ def parse(
     raw = _json(_only(results, "*_individual_responses.json"))
     summary = _json(_only(results, "*_summary.json"))
     if not isinstance(raw, list) or not isinstance(summary, dict):
-        raise SpecdecError(f"{results} does not hold LLMPerf's results: a list of responses and a summary were expected")
+        raise SpecdecError(
+            f"{results} does not hold LLMPerf's results: a list of responses and a summary were expected"
+        )
     entries = [cast("dict[str, Any]", one) for one in cast("list[Any]", raw) if isinstance(one, dict)]
     problems: list[str] = []
     if len(entries) < len(cast("list[Any]", raw)):
-        problems.append("The list of responses holds names instead of records: a request ended after LLMPerf stopped waiting for it")
+        problems.append(
+            "The list of responses holds names instead of records: a request ended after LLMPerf stopped"
+            " waiting for it"
+        )
     requests: list[Request] = []
     failed = 0
     for number, entry in enumerate(entries):
@@ -250,31 +278,49 @@ def parse(
     )
     short = len(kept) - len(case.full_length)
     if short:
-        early = f"{short} of {len(kept)} requests ended before {arguments.mean_output_tokens} tokens; left out of the derived metrics"
+        early = (
+            f"{short} of {len(kept)} requests ended before {arguments.mean_output_tokens} tokens; left out of"
+            " the derived metrics"
+        )
         case = dataclasses.replace(case, problems=(*case.problems, early))
     return case
 
 
-def _quiet_faults(arguments: Arguments, records: int, log: str, sent: int | None, distinct_prompts: int) -> list[str]:
+def _quiet_faults(
+    arguments: Arguments, records: int, log: str, sent: int | None, distinct_prompts: int
+) -> list[str]:
     asked = arguments.max_num_completed_requests
     found: list[str] = []
     timed_out = "Test timed out before all requests could be completed" in log
     if records < asked:
         reason = (
-            f"the limit of {arguments.timeout} s passed" if timed_out else "threads ended on a failed request, which LLMPerf does not count"
+            f"the limit of {arguments.timeout} s passed"
+            if timed_out
+            else "threads ended on a failed request, which LLMPerf does not count"
         )
         found.append(f"{records} of {asked} requests are recorded: {reason}")
     crashes = len(re.findall(r"^ZeroDivisionError", log, re.MULTILINE))
     if crashes:
-        threads = f"{crashes} of {arguments.num_concurrent_requests} threads ended on a failed request, so the load was lower from then on"
+        threads = (
+            f"{crashes} of {arguments.num_concurrent_requests} threads ended on a failed request, so the load"
+            " was lower from then on"
+        )
         words = re.search(r"Warning Or Error: (.*)", log)
         found.append(f"{threads}. The first: {words[1].strip()}" if words else threads)
     if sent is not None and sent > records:
-        found.append(f"{sent} requests were sent for {records} records: the others were load without a record")
+        found.append(
+            f"{sent} requests were sent for {records} records: the others were load without a record"
+        )
     elif sent is None and arguments.num_concurrent_requests > 1:
-        found.append(f"Up to {arguments.num_concurrent_requests - 1} more requests were sent than recorded; the server did not count them")
+        found.append(
+            f"Up to {arguments.num_concurrent_requests - 1} more requests were sent than recorded; the server"
+            " did not count them"
+        )
     if distinct_prompts < asked:
-        found.append(f"{asked} requests sent {distinct_prompts} different prompts: at temperature 0, repeats of one measurement")
+        found.append(
+            f"{asked} requests sent {distinct_prompts} different prompts: at temperature 0, repeats of one"
+            " measurement"
+        )
     return found
 
 
@@ -314,7 +360,10 @@ def _case(raw: dict[str, Any]) -> Case:
 def _only(results: Path, pattern: str) -> Path:
     found = sorted(results.glob(pattern))
     if len(found) != 1:
-        raise SpecdecError(f"{results} has {len(found)} files {pattern}, 1 was expected: LLMPerf ended before it wrote its results")
+        raise SpecdecError(
+            f"{results} has {len(found)} files {pattern}, 1 was expected: LLMPerf ended before it wrote its"
+            " results"
+        )
     return found[0]
 
 

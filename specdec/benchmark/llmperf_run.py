@@ -1,4 +1,6 @@
-"""Calls LLMPerf, one variant and test case at a time, from a copy of its source whose prompt file nobody else touches."""
+"""Calls LLMPerf, one variant and test case at a time, from a copy of its source whose prompt file nobody else
+touches.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from specdec.benchmark.llmperf import PROMPT_LINES, PUBLISHED_CASES, Arguments, 
 from specdec.errors import SpecdecError
 
 TOKENIZER = "hf-internal-testing/llama-tokenizer"
-"""What LLMPerf counts with. It is found as a folder of this name in the working directory, without asking a hub."""
+"""What LLMPerf counts with. It is found as a folder of this name in the working directory, without asking a
+hub.
+"""
 
 _GRACE_SECONDS = 300
 """Beyond LLMPerf's own limit: the last requests (180 s each at most), and the start and end of Ray."""
@@ -53,7 +57,8 @@ def run_lane(
     cases: Mapping[str, str | None] = PUBLISHED_CASES,
     on_event: Callable[[str, int, int], None] = lambda message, done, total: None,
 ) -> list[Case]:
-    """Runs every test case on every variant, variants in turn, and saves the results in the run folder after each call.
+    """Runs every test case on every variant, variants in turn, and saves the results in the run folder after
+    each call.
 
     A call that fails gives a case without requests whose problem says why; the others go on.
 
@@ -79,7 +84,15 @@ def run_lane(
     return done
 
 
-def _call(installation: Installation, arguments: Arguments, variant: str, url: str, test_case: str, line: str | None, folder: Path) -> Case:
+def _call(
+    installation: Installation,
+    arguments: Arguments,
+    variant: str,
+    url: str,
+    test_case: str,
+    line: str | None,
+    folder: Path,
+) -> Case:
     results = folder / "llmperf" / variant / re.sub(r"[^\w.-]", "-", test_case)
     shutil.rmtree(results, ignore_errors=True)
     results.mkdir(parents=True)
@@ -90,7 +103,15 @@ def _call(installation: Installation, arguments: Arguments, variant: str, url: s
         log = _execute(installation, arguments, base, line, results)
         after = _served(base)
         sent = round(after - before) if before is not None and after is not None else None
-        return parse(results, variant=variant, test_case=test_case, arguments=arguments, log=log, sent=sent, distinct_prompts=distinct)
+        return parse(
+            results,
+            variant=variant,
+            test_case=test_case,
+            arguments=arguments,
+            log=log,
+            sent=sent,
+            distinct_prompts=distinct,
+        )
     except SpecdecError as error:
         return Case(
             variant=variant,
@@ -103,7 +124,9 @@ def _call(installation: Installation, arguments: Arguments, variant: str, url: s
         )
 
 
-def _execute(installation: Installation, arguments: Arguments, base: str, line: str | None, results: Path) -> str:
+def _execute(
+    installation: Installation, arguments: Arguments, base: str, line: str | None, results: Path
+) -> str:
     with tempfile.TemporaryDirectory(prefix="llmperf-") as scratch:
         place = Path(scratch) / "llmperf"
         shutil.copytree(installation.source, place, ignore=shutil.ignore_patterns(".git"))
@@ -111,7 +134,9 @@ def _execute(installation: Installation, arguments: Arguments, base: str, line: 
         tokenizer.parent.mkdir()
         tokenizer.symlink_to(installation.tokenizer.resolve(), target_is_directory=True)
         if line is not None:
-            (place / "src" / "llmperf" / "sonnet.txt").write_text(f"{line}\n" * PROMPT_LINES, encoding="utf-8")
+            (place / "src" / "llmperf" / "sonnet.txt").write_text(
+                f"{line}\n" * PROMPT_LINES, encoding="utf-8"
+            )
         environment = {
             **os.environ,
             "PYTHONPATH": str(place / "src"),
@@ -121,7 +146,11 @@ def _execute(installation: Installation, arguments: Arguments, base: str, line: 
             "RAY_USAGE_STATS_ENABLED": "0",
             "TOKENIZERS_PARALLELISM": "false",
         }
-        command = [str(installation.python), "token_benchmark_ray.py", *arguments.command_line(results.resolve())]
+        command = [
+            str(installation.python),
+            "token_benchmark_ray.py",
+            *arguments.command_line(results.resolve()),
+        ]
         limit = arguments.timeout + _GRACE_SECONDS
         log = results / "log.txt"
         with log.open("wb") as output:
@@ -137,7 +166,9 @@ def _execute(installation: Installation, arguments: Arguments, base: str, line: 
             try:
                 status = process.wait(limit)
             except subprocess.TimeoutExpired:
-                raise SpecdecError(f"LLMPerf did not end within {limit} s and was stopped; see {log}") from None
+                raise SpecdecError(
+                    f"LLMPerf did not end within {limit} s and was stopped; see {log}"
+                ) from None
             finally:
                 # Ray's processes outlive a driver that was killed.
                 with contextlib.suppress(ProcessLookupError):
@@ -153,7 +184,7 @@ def _execute(installation: Installation, arguments: Arguments, base: str, line: 
 def _served(base: str) -> float | None:
     """Requests the server has answered, by its own counter; None if it has none."""
     try:
-        with urllib.request.urlopen(f"{base}/metrics", timeout=5) as answer:  # noqa: S310 (the scheme is the experiment's)
+        with urllib.request.urlopen(f"{base}/metrics", timeout=5) as answer:  # noqa: S310
             page = answer.read().decode(errors="replace")
     except (urllib.error.URLError, OSError, ValueError):
         return None
@@ -161,7 +192,9 @@ def _served(base: str) -> float | None:
     return sum(map(float, counts)) if counts else None
 
 
-def arguments_for(model: str, *, output_tokens: int, concurrency: int, temperature: float, thinking: bool) -> Arguments:
+def arguments_for(
+    model: str, *, output_tokens: int, concurrency: int, temperature: float, thinking: bool
+) -> Arguments:
     """The published arguments with what an experiment says about length, load and sampling."""
     return dataclasses.replace(
         Arguments(model=model),

@@ -1,4 +1,6 @@
-"""Which request is sent when: blocks, the order of variants in them, arrival times. Pure; a seed fixes everything."""
+"""Which request is sent when: blocks, the order of variants in them, arrival times. Pure; a seed fixes
+everything.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
     from specdec.benchmark.plan import Arrival, Job, Plan
 
 WARMUP_TOKENS = 32
-"""Tokens of a warm-up request: enough to open connections and fill caches of code, too few to cost an accelerator much."""
+"""Tokens of a warm-up request: enough to open connections and fill caches of code, too few to cost an
+accelerator much.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +38,12 @@ class Block:
 def blocks(plan: Plan) -> Iterator[Block]:
     """The blocks of a run.
 
-    A closed loop gets blocks of one test case, of at least ``concurrency`` requests where its repeats allow, so that what runs
-    together is alike. An open loop gets one block per repeat with all prompts shuffled, so that arrivals mix.
+    A closed loop gets blocks of one test case, of at least ``concurrency`` requests where its repeats allow,
+    so that what runs together is alike. An open loop gets one block per repeat with all prompts shuffled, so
+    that arrivals mix.
 
-    The variants' order is rotated from block to block such that each comes first equally often in every test case, up to one:
-    a drift of the machine then falls on all of them alike.
+    The variants' order is rotated from block to block such that each comes first equally often in every test
+    case, up to one: a drift of the machine then falls on all of them alike.
     """
     chosen = random.Random(plan.seed)
     variants = list(range(len(plan.targets)))
@@ -70,13 +75,18 @@ def _pairs(plan: Plan, chosen: random.Random) -> Iterator[tuple[int, int, list[t
 
 
 def warmup(plan: Plan) -> tuple[Job, ...]:
-    """Requests that precede the measured ones, with prompts that no set has, so that no cache is warmed for a measured one."""
+    """Requests that precede the measured ones, with prompts that no set has, so that no cache is warmed for a
+    measured one.
+    """
     from specdec.benchmark.plan import Job
 
     return tuple(
         Job(
             prompt=Prompt(
-                id=f"warmup-{number}", test_case="warmup", prompt_class="warmup", text=f"Say something about the number {number}."
+                id=f"warmup-{number}",
+                test_case="warmup",
+                prompt_class="warmup",
+                text=f"Say something about the number {number}.",
             ),
             repeat=0,
             block=-1,
@@ -90,9 +100,11 @@ def warmup(plan: Plan) -> tuple[Job, ...]:
 
 
 def arrivals(count: int, *, rate: float, arrival: Arrival, seed: int) -> list[float]:
-    """Seconds after the start of a block at which its requests are sent; the same for every variant of the block.
+    """Seconds after the start of a block at which its requests are sent; the same for every variant of the
+    block.
 
-    ``constant``: ``i / rate``. ``poisson``: gaps drawn from the exponential distribution with mean ``1 / rate``.
+    ``constant``: ``i / rate``. ``poisson``: gaps drawn from the exponential distribution with mean ``1 /
+    rate``.
     """
     if arrival == "constant":
         return [index / rate for index in range(count)]

@@ -23,14 +23,18 @@ Api = Literal["chat", "completions"]
 """Which route is asked: ``/v1/chat/completions`` or ``/v1/completions``."""
 
 Schedule = Literal["alternate", "concurrent"]
-"""``alternate``: variants take turns in blocks. ``concurrent``: all are loaded at once, as in the published experiment."""
+"""``alternate``: variants take turns in blocks. ``concurrent``: all are loaded at once, as in the published
+experiment.
+"""
 
 Arrival = Literal["closed", "poisson", "constant"]
 """``closed``: a number of requests is kept in flight. The others send at a rate, whatever comes back."""
 
 
 def new_run_id(now: datetime | None = None) -> str:
-    """A run id, ``YYYYmmddTHHMMSSZ-<6 hex>``: sorts by time, unique enough for machines that start in the same second."""
+    """A run id, ``YYYYmmddTHHMMSSZ-<6 hex>``: sorts by time, unique enough for machines that start in the
+    same second.
+    """
     return f"{(now or datetime.now(UTC)).strftime('%Y%m%dT%H%M%SZ')}-{secrets.token_hex(3)}"
 
 
@@ -99,7 +103,8 @@ class Plan:
         warmup: requests per variant before the measured ones.
         seed: fixes order, arrivals and, above temperature 0, sampling.
         ignore_eos: ask for exactly the output length.
-        near_ties: ask for the log-probabilities of the two best tokens. Slows the server: for parity questions only.
+        near_ties: ask for the log-probabilities of the two best tokens. Slows the server: for parity
+            questions only.
         timeouts: deadlines of each request.
         headers: sent with every request, e.g. Authorization. Not stored.
         environment: added to the manifest's.
@@ -139,7 +144,9 @@ class Plan:
             try:
                 Endpoint.of(target.url)
             except ValueError as error:
-                found.append(Mistake(f"target {target.variant}", target.url, f"is {error}", "Use http://host:port"))
+                found.append(
+                    Mistake(f"target {target.variant}", target.url, f"is {error}", "Use http://host:port")
+                )
         names = [target.variant for target in self.targets]
         found.extend(
             Mistake("target", name, "is named twice", "Give each target its own name: --target NAME=URL")
@@ -154,13 +161,27 @@ class Plan:
             if value < least:
                 found.append(Mistake(name, value, f"is less than {least}", f"Use {least} or more"))
         if not 0 <= self.temperature <= 2:
-            found.append(Mistake("temperature", self.temperature, "is not within 0 and 2", "Use 0 for greedy decoding"))
+            found.append(
+                Mistake("temperature", self.temperature, "is not within 0 and 2", "Use 0 for greedy decoding")
+            )
         if self.arrival == "closed" and self.rate is not None:
             found.append(
-                Mistake("rate", self.rate, "has no meaning in a closed loop", "Set arrival to poisson or constant, or leave it out")
+                Mistake(
+                    "rate",
+                    self.rate,
+                    "has no meaning in a closed loop",
+                    "Set arrival to poisson or constant, or leave it out",
+                )
             )
         if self.arrival != "closed" and (self.rate is None or self.rate <= 0):
-            found.append(Mistake("rate", self.rate, f"is no rate, and arrival is {self.arrival}", "Give requests per second and variant"))
+            found.append(
+                Mistake(
+                    "rate",
+                    self.rate,
+                    f"is no rate, and arrival is {self.arrival}",
+                    "Give requests per second and variant",
+                )
+            )
         return found
 
     @property
@@ -199,13 +220,18 @@ class Plan:
             environment: added to the manifest's.
 
         Raises:
-            BadInputError: a URL for a variant that the experiment does not have, none at all, or a wrong prompt file.
+            BadInputError: a URL for a variant that the experiment does not have, none at all, or a wrong
+                prompt file.
         """
         names = [variant.name for variant in experiment.variants]
         unknown = [name for name in urls if name not in names]
         if unknown:
             raise BadInputError(
-                "targets", [Mistake("target", name, "is no variant of the experiment", f"Use {', '.join(names)}") for name in unknown]
+                "targets",
+                [
+                    Mistake("target", name, "is no variant of the experiment", f"Use {', '.join(names)}")
+                    for name in unknown
+                ],
             )
         benchmark = experiment.benchmark
         ordered = sorted(experiment.variants, key=lambda variant: variant.name != experiment.baseline.name)

@@ -12,7 +12,9 @@ from typing import Any, cast
 from specdec.errors import BadInputError, Mistake
 
 SHIPPED = ("classes", "published", "rehearsal")
-"""Names of the prompt sets inside the package: test cases by class, the eight published ones, and few short ones for a small model."""
+"""Names of the prompt sets inside the package: test cases by class, the eight published ones, and few short
+ones for a small model.
+"""
 
 OWN = "own"
 """Test case and class of prompts that name none."""
@@ -55,8 +57,9 @@ class Prompt:
 def load(name: str, *, base: Path | None = None) -> tuple[Prompt, ...]:
     """The prompts of a shipped set or of a file.
 
-    A file that ends in ``.jsonl`` has one JSON object per line: ``prompt``, and optionally ``id``, ``test_case``, ``class``,
-    ``system``, ``output_tokens``, ``temperature``. Any other file is text, one prompt per line. Empty lines are passed over.
+    A file that ends in ``.jsonl`` has one JSON object per line: ``prompt``, and optionally ``id``,
+    ``test_case``, ``class``, ``system``, ``output_tokens``, ``temperature``. Any other file is text, one
+    prompt per line. Empty lines are passed over.
 
     Args:
         name: a shipped set, or the path of a file.
@@ -74,7 +77,9 @@ def load(name: str, *, base: Path | None = None) -> tuple[Prompt, ...]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         remedy = f"Use a shipped set ({', '.join(SHIPPED)}) or a readable UTF-8 file"
-        raise BadInputError(str(path), [Mistake("prompts", name, f"is no shipped set and cannot be read: {reason}", remedy)]) from None
+        raise BadInputError(
+            str(path), [Mistake("prompts", name, f"is no shipped set and cannot be read: {reason}", remedy)]
+        ) from None
     return parse(text, source=str(path), json_lines=path.suffix == ".jsonl")
 
 
@@ -88,7 +93,10 @@ def of_test_cases(prompts: tuple[Prompt, ...], test_cases: tuple[str, ...]) -> t
     unknown = [name for name in test_cases if name not in known]
     if unknown:
         remedy = f"Use {', '.join(known)}"
-        raise BadInputError("command line", [Mistake("--test-case", name, "is not in the prompt set", remedy) for name in unknown])
+        raise BadInputError(
+            "command line",
+            [Mistake("--test-case", name, "is not in the prompt set", remedy) for name in unknown],
+        )
     return tuple(prompt for prompt in prompts if not test_cases or prompt.test_case in test_cases)
 
 
@@ -111,7 +119,9 @@ def parse(text: str, *, source: str, json_lines: bool) -> tuple[Prompt, ...]:
         if prompt is None:
             continue
         if prompt.id in prompts:
-            mistakes.append(Mistake(field, prompt.id, "is the id of an earlier line too", "Give each prompt its own id"))
+            mistakes.append(
+                Mistake(field, prompt.id, "is the id of an earlier line too", "Give each prompt its own id")
+            )
         prompts[prompt.id] = prompt
     if not prompts and not mistakes:
         mistakes.append(Mistake("prompts", source, "has no prompt in it", "Add at least one line"))
@@ -125,7 +135,11 @@ def _from_json(line: str, field: str, mistakes: list[Mistake]) -> Prompt | None:
     try:
         raw: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
-        mistakes.append(Mistake(field, shown, f"is not JSON: {error}", 'Write one object per line, e.g. {"prompt": "..."}'))
+        mistakes.append(
+            Mistake(
+                field, shown, f"is not JSON: {error}", 'Write one object per line, e.g. {"prompt": "..."}'
+            )
+        )
         return None
     if not isinstance(raw, dict):
         mistakes.append(Mistake(field, shown, "is not a JSON object", 'Write {"prompt": "..."}'))
@@ -154,13 +168,25 @@ def _wrong_fields(values: dict[str, Any], field: str) -> Iterator[Mistake]:
             continue
         kind, words = _FIELDS[name]
         if not isinstance(value, kind) or isinstance(value, bool) or value == "":
-            yield Mistake(f"{field} {name}", value, f"is not {words}", "Correct the value or leave the field out")
+            yield Mistake(
+                f"{field} {name}", value, f"is not {words}", "Correct the value or leave the field out"
+            )
     if "prompt" not in values:
         yield Mistake(f"{field} prompt", None, "is missing", "Add what is to be sent")
 
 
 def _wrong_values(values: dict[str, Any], field: str) -> Iterator[Mistake]:
     if values.get("output_tokens", 2) < 2:
-        yield Mistake(f"{field} output_tokens", values["output_tokens"], "is less than 2", "Time per token needs two tokens")
+        yield Mistake(
+            f"{field} output_tokens",
+            values["output_tokens"],
+            "is less than 2",
+            "Time per token needs two tokens",
+        )
     if not 0 <= values.get("temperature", 0) <= 2:
-        yield Mistake(f"{field} temperature", values["temperature"], "is not within 0 and 2", "Use 0 for greedy decoding")
+        yield Mistake(
+            f"{field} temperature",
+            values["temperature"],
+            "is not within 0 and 2",
+            "Use 0 for greedy decoding",
+        )

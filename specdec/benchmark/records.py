@@ -1,7 +1,7 @@
 """What one request left behind, as stored in ``records.jsonl``: raw times and counts, no derived number.
 
-Everything the reports say is computed from these lines, so that a better formula can be applied to an old run.
-Standard library only: the benchmark pod and the reports import it alike.
+Everything the reports say is computed from these lines, so that a better formula can be applied to an old
+run. Standard library only: the benchmark pod and the reports import it alike.
 """
 
 from __future__ import annotations
@@ -20,24 +20,28 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 SCHEMA = 1
 
-Outcome = Literal["ok", "early-eos", "refused", "timeout", "http-error", "stream-error", "cut", "bad-response", "cancelled"]
+Outcome = Literal[
+    "ok", "early-eos", "refused", "timeout", "http-error", "stream-error", "cut", "bad-response", "cancelled"
+]
 """How a request ended. Only ``ok`` enters a metric; every other outcome is counted and shown.
 
 ``ok``: the requested number of tokens arrived (or, without a fixed length, a regular stop).
-``early-eos``: a regular stop before the fixed length. ``refused``: no connection. ``timeout``: a deadline of ours passed.
-``http-error``: status other than 200. ``stream-error``: the server sent an error event.
-``cut``: the connection ended before the stream did. ``bad-response``: not the protocol. ``cancelled``: Ctrl-C.
+``early-eos``: a regular stop before the fixed length. ``refused``: no connection. ``timeout``: a deadline of
+ours passed. ``http-error``: status other than 200. ``stream-error``: the server sent an error event.
+``cut``: the connection ended before the stream did. ``bad-response``: not the protocol. ``cancelled``:
+Ctrl-C.
 """
 
 TokenSource = Literal["continuous-usage", "server-timings", "final-usage", "requested-length", "none"]
-"""Where token counts come from, best first: cumulative usage on every chunk; llama.cpp's ``timings`` on every chunk, as exact,
-and a chunk is then one step as the server counts steps; usage on the last chunk only; the fixed length that was asked for with
-``ignore_eos``; nowhere (then no per-token metric exists)."""
+"""Where token counts come from, best first: cumulative usage on every chunk; llama.cpp's ``timings`` on every
+chunk, as exact, and a chunk is then one step as the server counts steps; usage on the last chunk only; the
+fixed length that was asked for with ``ignore_eos``; nowhere (then no per-token metric exists)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSpeculation:
-    """Speculation counters the server reported for one request. Absent (None on the record) where it reports none.
+    """Speculation counters the server reported for one request. Absent (None on the record) where it reports
+    none.
 
     Attributes:
         drafts: verification steps that had a draft to check.
@@ -61,7 +65,8 @@ class RequestRecord:
         lane: ``exact`` or ``llmperf``.
         variant: variant name from the experiment, e.g. ``baseline``.
         test_case: test case name; prompts of one test case are meant to behave alike.
-        prompt_class: ``structured``, ``code``, ``extraction``, ``long-form``, ``open`` or ``multilingual``; own sets may name others.
+        prompt_class: ``structured``, ``code``, ``extraction``, ``long-form``, ``open`` or ``multilingual``;
+            own sets may name others.
         prompt: prompt id, unique in its set; variants are paired by (prompt, repeat).
         repeat: 0-based repetition of the same prompt.
         block: 0-based alternation block the request ran in; -1 for warm-up.
@@ -78,13 +83,15 @@ class RequestRecord:
         requested_tokens: fixed output length asked for, or None.
         chunk_times: seconds from sending to the arrival of each chunk that brought tokens, ascending.
         chunk_tokens: cumulative completion tokens at each of these chunks (same length), or None.
-        chunk_steps: cumulative steps of the engine at each of these chunks (same length), where the server tells them, else None.
+        chunk_steps: cumulative steps of the engine at each of these chunks (same length), where the server
+            tells them, else None.
         closed: seconds from sending until the stream ended, or None.
         text: the output (content, and reasoning before it if any).
         temperature: as sent.
         thinking: Qwen3 thinking mode as sent; None if the request did not say.
         server: per-request speculation counters, where reported.
-        near_tie: None, or the gap in log-probability between the two best tokens at each position, if asked for.
+        near_tie: None, or the gap in log-probability between the two best tokens at each position, if asked
+            for.
     """
 
     run: str
@@ -126,7 +133,8 @@ class RequestRecord:
         """Reads one line back.
 
         Raises:
-            ValueError: not JSON, another schema, or a field missing, unknown, of another type, or at odds with another one.
+            ValueError: not JSON, another schema, or a field missing, unknown, of another type, or at odds
+                with another one.
         """
         raw = _of_this_schema(line, "record")
         _require_types(_types_of(cls), raw)
@@ -154,9 +162,11 @@ class RunManifest:
         configuration_hash: hash over ``configuration``, 12 hex digits.
         started_utc, ended_utc: ISO 8601 with Z.
         environment: machine, versions, engine, what was emulated: plain data.
-        variants: variant name to {"url", "model", "mode", "draft", "window", "role": "baseline" | "speculative"}.
+        variants: variant name to {"url", "model", "mode", "draft", "window", "role": "baseline" |
+            "speculative"}.
         counts: records by variant and outcome, warm-up left out: ``{"baseline": {"ok": 24}}``.
-        server_counters: per variant, differences of the server's speculation counters over the run, or None where not reported.
+        server_counters: per variant, differences of the server's speculation counters over the run, or None
+            where not reported.
         records_sha256: of ``records.jsonl``.
         problem: what ended a run that is not ``complete``, for a person to read.
     """
@@ -211,8 +221,14 @@ def _of_this_schema(text: str, what: str) -> dict[str, Any]:
 _types_of = functools.cache(get_type_hints)
 
 
-_CONFIGURATION: dict[str, Any] = {"serving": dict[str, Any], "capacity": dict[str, Any], "variants": tuple[dict[str, Any], ...]}
-_VARIANT: dict[str, Any] = {"url": str, "role": str, "window": int | None} | dict.fromkeys(("model", "mode", "draft", "engine"), str | None)
+_CONFIGURATION: dict[str, Any] = {
+    "serving": dict[str, Any],
+    "capacity": dict[str, Any],
+    "variants": tuple[dict[str, Any], ...],
+}
+_VARIANT: dict[str, Any] = {"url": str, "role": str, "window": int | None} | dict.fromkeys(
+    ("model", "mode", "draft", "engine"), str | None
+)
 """Types inside the manifest's plain data, of what the reports read there."""
 
 
@@ -235,12 +251,16 @@ def _fits(value: Any, kind: Any) -> bool:
             if not isinstance(value, list):
                 return False
             items = cast("list[Any]", value)
-            # Whether a number fits depends on its type alone: one of each type stands for the thousands that a record holds.
+            # Whether a number fits depends on its type alone: one of each type stands for the thousands that
+            # a record holds.
             return all(
-                _fits(item, arguments[0]) for item in ({type(i): i for i in items}.values() if arguments[0] in (int, float) else items)
+                _fits(item, arguments[0])
+                for item in ({type(i): i for i in items}.values() if arguments[0] in (int, float) else items)
             )
         case container if container is dict:
-            return isinstance(value, dict) and all(_fits(item, arguments[1]) for item in cast("dict[str, Any]", value).values())
+            return isinstance(value, dict) and all(
+                _fits(item, arguments[1]) for item in cast("dict[str, Any]", value).values()
+            )
         case anything if anything is Any:
             return True
         case number if number in (int, float):
@@ -248,7 +268,9 @@ def _fits(value: Any, kind: Any) -> bool:
         case part if dataclasses.is_dataclass(part):
             known = _types_of(part)
             given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-            return given.keys() == known.keys() and all(_fits(given[name], inner) for name, inner in known.items())
+            return given.keys() == known.keys() and all(
+                _fits(given[name], inner) for name, inner in known.items()
+            )
         case plain:
             return isinstance(value, plain)
 
@@ -258,10 +280,14 @@ def _require_chunks(raw: dict[str, Any]) -> None:
     for name in ("chunk_tokens", "chunk_steps"):
         if raw.get(name) is not None and len(raw[name]) != len(times):
             raise ValueError(f"{name} has {len(raw[name])} values, and chunk_times has {len(times)}")
-    if any(not 0 < time < math.inf for time in times) or any(later < time for time, later in itertools.pairwise(times)):
+    if any(not 0 < time < math.inf for time in times) or any(
+        later < time for time, later in itertools.pairwise(times)
+    ):
         raise ValueError(f"chunk_times = {reprlib.repr(times)} are not ascending seconds above 0")
     counts: list[int] = raw.get("chunk_tokens") or []
-    if any(count < 1 for count in counts) or any(later <= count for count, later in itertools.pairwise(counts)):
+    if any(count < 1 for count in counts) or any(
+        later <= count for count, later in itertools.pairwise(counts)
+    ):
         raise ValueError(f"chunk_tokens = {reprlib.repr(counts)} do not rise with every chunk")
 
 

@@ -29,7 +29,9 @@ RECORDS = "records.jsonl"
 MANIFEST = "manifest.json"
 
 GIVE_UP_AFTER = 4
-"""Requests to one variant that fail in a row, and at least as many as are in flight, before the run ends: the server is gone."""
+"""Requests to one variant that fail in a row, and at least as many as are in flight, before the run ends: the
+server is gone.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,9 @@ class ServerGoneError(SpecdecError):
 def run(plan: Plan, folder: Path, *, on_event: Callable[[RunEvent], None] = lambda _: None) -> RunManifest:
     """Carries out a plan.
 
-    Each record is appended to ``records.jsonl`` and flushed when its request ends; ``manifest.json`` appears at the end, at once
-    or not at all. Ctrl-C ends the run early with status ``interrupted``, a server that is gone with ``failed``; both keep what
-    was measured, and the manifest's ``problem`` says what happened.
+    Each record is appended to ``records.jsonl`` and flushed when its request ends; ``manifest.json`` appears
+    at the end, at once or not at all. Ctrl-C ends the run early with status ``interrupted``, a server that is
+    gone with ``failed``; both keep what was measured, and the manifest's ``problem`` says what happened.
 
     Args:
         plan: what to do.
@@ -65,16 +67,21 @@ def run(plan: Plan, folder: Path, *, on_event: Callable[[RunEvent], None] = lamb
         on_event: told of every step, from the thread that called.
 
     Raises:
-        SpecdecError: a server does not answer before the run starts, or serves no model to ask for. Nothing was measured.
+        SpecdecError: a server does not answer before the run starts, or serves no model to ask for. Nothing
+            was measured.
         BadInputError: the folder holds a run already.
         EnvironmentFault: the folder cannot be written.
     """
     try:
         held = (folder / RECORDS).exists() or (folder / MANIFEST).exists()
     except OSError as error:
-        raise whole.unwritable(folder, error, remedy="Choose another folder, or allow writing there") from None
+        raise whole.unwritable(
+            folder, error, remedy="Choose another folder, or allow writing there"
+        ) from None
     if held:
-        raise BadInputError("run", [Mistake("folder", str(folder), "holds a run already", "Name a new folder")])
+        raise BadInputError(
+            "run", [Mistake("folder", str(folder), "holds a run already", "Name a new folder")]
+        )
     return asyncio.run(_Run(plan, folder, on_event).execute())
 
 
@@ -117,7 +124,9 @@ class _Run:
             manifest = self._manifest(targets, status, problem, started, before, after)
             whole.write(self._folder / MANIFEST, manifest.to_json(), remedy=self._remedy())
         except OSError as error:
-            raise whole.unwritable(Path(error.filename or self._folder), error, remedy=self._remedy()) from None
+            raise whole.unwritable(
+                Path(error.filename or self._folder), error, remedy=self._remedy()
+            ) from None
         finally:
             for client in self._clients:
                 client.close()
@@ -144,7 +153,9 @@ class _Run:
                 for _ in range(min(plan.concurrency, len(jobs))):
                     group.create_task(self._worker(client, waiting))
             return
-        times = load.arrivals(len(jobs), rate=plan.rate or 0.0, arrival=plan.arrival, seed=plan.seed + jobs[0].block)
+        times = load.arrivals(
+            len(jobs), rate=plan.rate or 0.0, arrival=plan.arrival, seed=plan.seed + jobs[0].block
+        )
         start = perf_counter()
         async with asyncio.TaskGroup() as group:
             for job, time in zip(jobs, times, strict=True):
@@ -166,7 +177,10 @@ class _Run:
         self._failures[variant] = 0 if record.outcome in ("ok", "early-eos") else self._failures[variant] + 1
         if self._failures[variant] >= max(GIVE_UP_AFTER, self._plan.concurrency):
             count = f"{self._failures[variant]} requests in a row failed"
-            raise ServerGoneError(f"{variant} at {client.target.url}: {count}, the last one with {record.outcome}: {record.error}")
+            raise ServerGoneError(
+                f"{variant} at {client.target.url}: {count}, the last one with {record.outcome}:"
+                f" {record.error}"
+            )
         return True
 
     def _remedy(self) -> str:
@@ -202,7 +216,9 @@ class _Run:
         for index, target in enumerate(plan.targets):
             # Two variants at one address share its counters, and no difference tells them apart.
             own = shared[target.url] == 1 and before is not None and after is not None
-            counted[target.variant] = counters.difference(before[index], after[index]) if own and before and after else None
+            counted[target.variant] = (
+                counters.difference(before[index], after[index]) if own and before and after else None
+            )
         variants: dict[str, dict[str, Any]] = {}
         for target in targets:
             fields = asdict(target)
@@ -246,17 +262,24 @@ async def _served(target: Target, plan: Plan) -> Target:
     except (Refused, TimeoutError, Cut, ProtocolError) as error:
         reason = str(error) or f"no answer within {plan.timeouts.connect:g} s"
         raise EnvironmentFault(
-            f"{target.variant}: no server at {target.url}: {reason}", remedy="Start it, or correct the URL; nothing was measured"
+            f"{target.variant}: no server at {target.url}: {reason}",
+            remedy="Start it, or correct the URL; nothing was measured",
         ) from None
     listed = _models(body) if status == 200 else {}
     if target.model is not None:
         if listed and target.model not in listed:
-            raise BadInputError(target.url, [Mistake("model", target.model, "is not served", f"Use {', '.join(listed)}")])
+            raise BadInputError(
+                target.url, [Mistake("model", target.model, "is not served", f"Use {', '.join(listed)}")]
+            )
         return replace(target, engine=listed.get(target.model))
     if len(listed) != 1:
-        problem = f"serves {len(listed)} models" if status == 200 else f"answers GET /v1/models with HTTP {status}"
+        problem = (
+            f"serves {len(listed)} models" if status == 200 else f"answers GET /v1/models with HTTP {status}"
+        )
         remedy = f"Name one: {', '.join(listed)}" if listed else "Name the model to ask for, with --model"
-        raise BadInputError(target.url, [Mistake("model", None, f"is not given, and the server {problem}", remedy)])
+        raise BadInputError(
+            target.url, [Mistake("model", None, f"is not given, and the server {problem}", remedy)]
+        )
     model, engine = next(iter(listed.items()))
     return replace(target, model=model, engine=engine)
 
@@ -279,7 +302,11 @@ async def _counters(client: Client) -> counters.Counters | None:
 
 def _first_of(group: BaseExceptionGroup[Any], kind: type[_Fault]) -> _Fault | None:
     for error in group.exceptions:
-        found = _first_of(cast("BaseExceptionGroup[Any]", error), kind) if isinstance(error, BaseExceptionGroup) else error
+        found = (
+            _first_of(cast("BaseExceptionGroup[Any]", error), kind)
+            if isinstance(error, BaseExceptionGroup)
+            else error
+        )
         if isinstance(found, kind):
             return found
     return None
@@ -288,7 +315,9 @@ def _first_of(group: BaseExceptionGroup[Any], kind: type[_Fault]) -> _Fault | No
 def _environment() -> dict[str, Any]:
     model = ""
     try:
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        found = re.search(
+            r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE
+        )
         model = found[1] if found else ""
     except OSError:
         pass

@@ -1,7 +1,8 @@
 """Server-sent events, decoded from bytes as they arrive.
 
-Follows the event stream interpretation of the WHATWG HTML standard, section 9.2: lines end with LF, CR or CRLF, a line that
-starts with a colon is a comment, several data lines are joined by LF, an empty line ends the event.
+Follows the event stream interpretation of the WHATWG HTML standard, section 9.2: lines end with LF, CR or
+CRLF, a line that starts with a colon is a comment, several data lines are joined by LF, an empty line ends
+the event.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Decoder:
             piece = piece[1:] if piece[0] == 0x0A else piece
             self._after_cr = False
         if b"\r" in piece:
-            # A carriage return ends its line at once: waiting for the line feed would give this event the next one's time.
+            # A carriage return ends its line at once: waiting for the line feed would give this event the
+            # next one's time.
             self._after_cr = piece.endswith(b"\r")
             piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         lines = (self._rest + piece).split(b"\n")

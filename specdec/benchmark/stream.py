@@ -9,7 +9,9 @@ from specdec.benchmark.records import ServerSpeculation, TokenSource
 from specdec.benchmark.sse import Decoder
 
 TEXT_FIELDS = ("reasoning_content", "reasoning", "content", "text")
-"""Fields of a delta (chat) or of a choice (completions) that carry text. Servers name reasoning either way, never both."""
+"""Fields of a delta (chat) or of a choice (completions) that carry text. Servers name reasoning either way,
+never both.
+"""
 
 
 class BadStreamError(Exception):
@@ -23,18 +25,20 @@ class ServerError(Exception):
 class CompletionStream:
     """Reads one response while it arrives.
 
-    A chunk is an event that brings tokens: one that raises the cumulative count or, where the server sends no count, one with
-    text. A role event is no chunk, and neither is a flush of held-back text that brings no new token.
+    A chunk is an event that brings tokens: one that raises the cumulative count or, where the server sends no
+    count, one with text. A role event is no chunk, and neither is a flush of held-back text that brings no
+    new token.
 
-    llama.cpp sends each token of an accepted run as an event of its own. Its ``timings`` tell the steps exactly: every step
-    yields one token of the target and the accepted ones, so ``predicted_n - draft_n_accepted`` counts finished steps, and
-    the events of one step are kept as one chunk that came with the first of them.
+    llama.cpp sends each token of an accepted run as an event of its own. Its ``timings`` tell the steps
+    exactly: every step yields one token of the target and the accepted ones, so ``predicted_n -
+    draft_n_accepted`` counts finished steps, and the events of one step are kept as one chunk that came with
+    the first of them.
 
     Attributes:
         times: ``perf_counter`` of each chunk.
         tokens: cumulative completion tokens at each chunk; shorter than ``times`` where counts are missing.
-        steps: finished steps at each chunk where ``timings`` tell; else empty. A token that ends inside a character brings no event
-            of its own, so that one chunk can hold several steps.
+        steps: finished steps at each chunk where ``timings`` tell; else empty. A token that ends inside a
+            character brings no event of its own, so that one chunk can hold several steps.
         total: completion tokens by the server's last word, or None.
         prompt_tokens: by the server, or None.
         finish_reason: by the server, or None.
@@ -80,7 +84,12 @@ class CompletionStream:
                 if event.type == "error":
                     raise ServerError(event.data[:500]) from None
                 raise BadStreamError(f"an event that is not JSON: {event.data[:80]!r}") from None
-            if event.type == "error" or not isinstance(chunk, dict) or "error" in chunk or chunk.get("object") == "error":  # pyright: ignore[reportUnknownMemberType]
+            if (
+                event.type == "error"
+                or not isinstance(chunk, dict)
+                or "error" in chunk
+                or cast("dict[str, Any]", chunk).get("object") == "error"
+            ):
                 raise _error(event.type, chunk)
             try:
                 self._chunk(cast("dict[str, Any]", chunk), stamp)
@@ -94,7 +103,9 @@ class CompletionStream:
 
     @property
     def near_tie(self) -> list[float]:
-        """Gap in log-probability between the two best tokens at each position; empty unless told for every position."""
+        """Gap in log-probability between the two best tokens at each position; empty unless told for every
+        position.
+        """
         return [] if None in self._gaps else [gap for gap in self._gaps if gap is not None]
 
     @property
@@ -141,7 +152,9 @@ class CompletionStream:
         text = "".join(delta[name] for name in TEXT_FIELDS if isinstance(delta.get(name), str))
         for call in cast("list[dict[str, Any]]", delta.get("tool_calls") or []):
             function = cast("dict[str, Any]", call.get("function") or {})
-            text += "".join(function[name] for name in ("name", "arguments") if isinstance(function.get(name), str))
+            text += "".join(
+                function[name] for name in ("name", "arguments") if isinstance(function.get(name), str)
+            )
         if text:
             self._texts.append(text)
         if choice.get("logprobs"):
@@ -165,7 +178,9 @@ class CompletionStream:
 
     def _speculation(self, chunk: dict[str, Any], timings: dict[str, Any]) -> None:
         if "draft_n" in timings:
-            self.server = ServerSpeculation(None, int(timings["draft_n"]), int(timings.get("draft_n_accepted") or 0), "timings")
+            self.server = ServerSpeculation(
+                None, int(timings["draft_n"]), int(timings.get("draft_n_accepted") or 0), "timings"
+            )
         metrics = cast("dict[str, Any]", chunk.get("metrics") or {})
         reported = cast("dict[str, Any]", metrics.get("speculative_decoding") or {})
         if "num_draft_tokens" in reported and "num_accepted_draft_tokens" in reported:
@@ -179,14 +194,22 @@ class CompletionStream:
 
 def _error(event_type: str, chunk: Any) -> BadStreamError | ServerError:
     if not isinstance(chunk, dict):
-        return ServerError(str(chunk)[:500]) if event_type == "error" else BadStreamError(f"an event that is no object: {str(chunk)[:80]}")
+        return (
+            ServerError(str(chunk)[:500])
+            if event_type == "error"
+            else BadStreamError(f"an event that is no object: {str(chunk)[:80]}")
+        )
     fields = cast("dict[str, Any]", chunk)
     error: Any = fields.get("error", fields)
-    return ServerError(str(cast("dict[str, Any]", error).get("message", error) if isinstance(error, dict) else error)[:500])
+    return ServerError(
+        str(cast("dict[str, Any]", error).get("message", error) if isinstance(error, dict) else error)[:500]
+    )
 
 
 def _gaps(logprobs: dict[str, Any]) -> list[float | None]:
-    """Gap between the two best tokens at each position of one choice, in the chat and in the completions layout."""
+    """Gap between the two best tokens at each position of one choice, in the chat and in the completions
+    layout.
+    """
     positions: list[list[float]] = []
     if logprobs.get("content"):
         content = cast("list[dict[str, Any]]", logprobs["content"])

@@ -1,4 +1,6 @@
-"""A run in a few medians, to see at once whether it went well. The comparison is ``specdec.analysis``'s business."""
+"""A run in a few medians, to see at once whether it went well. The comparison is ``specdec.analysis``'s
+business.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,12 @@ _COLUMNS = (
 
 
 def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
-    """Medians of every metric per variant and test case, outcomes, and where the numbers come from. Plain data.
+    """Medians of every metric per variant and test case, outcomes, and where the numbers come from. Plain
+    data.
 
-    ``variants.<name>.test_cases.<test case>`` maps metric names to medians over ``ok`` requests; the test case ``all`` has all
-    of them. A metric that no request yields is absent. Raises ValueError for a records file that is not one.
+    ``variants.<name>.test_cases.<test case>`` maps metric names to medians over ``ok`` requests; the test
+    case ``all`` has all of them. A metric that no request yields is absent. Raises ValueError for a records
+    file that is not one.
     """
     numbers: dict[tuple[str, str], list[_Numbers]] = {}
     outcomes: dict[tuple[str, str], Counter[str]] = {}
@@ -56,19 +60,26 @@ def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
                 "test_cases": {},
             },
         )
-        entry["test_cases"][case] = {"outcomes": dict(outcomes[variant, case]), **_medians(numbers.get((variant, case), []))}
+        entry["test_cases"][case] = {
+            "outcomes": dict(outcomes[variant, case]),
+            **_medians(numbers.get((variant, case), [])),
+        }
     return {"run": manifest.run, "status": manifest.status, "problem": manifest.problem, "variants": variants}
 
 
 class _Numbers:
-    """What the summary needs of one record; its chunks and text are not kept, so that a long run can be summarized."""
+    """What the summary needs of one record; its chunks and text are not kept, so that a long run can be
+    summarized.
+    """
 
     def __init__(self, record: RequestRecord) -> None:
         self.values = {metric.name: metric.of(record) for metric in ALL} if record.outcome == "ok" else {}
         times = record.chunk_times[-1:]
         # The metrics of a run read no more than this of a record.
         self.record = RequestRecord(
-            **{name: getattr(record, name) for name in _KEPT}, chunk_times=record.chunk_times[:1] + times, chunk_tokens=_ends(record)
+            **{name: getattr(record, name) for name in _KEPT},
+            chunk_times=record.chunk_times[:1] + times,
+            chunk_tokens=_ends(record),
         )
 
 
@@ -111,14 +122,19 @@ def as_table(summary: dict[str, Any]) -> str:
     """The summary for a person: one line per test case and variant; what is not known is a dash."""
     heads = ["test case", "variant", "ok", "failed", *(title for _, title, _, _ in _COLUMNS)]
     variants: dict[str, Any] = summary["variants"]
-    cases = dict.fromkeys(case for entry in variants.values() for case in entry["test_cases"] if case != ALL_CASES)
+    cases = dict.fromkeys(
+        case for entry in variants.values() for case in entry["test_cases"] if case != ALL_CASES
+    )
     rows: list[list[str]] = []
     for case in [*cases, ALL_CASES]:
         for variant, entry in variants.items():
             values: dict[str, Any] = entry["test_cases"].get(case, {"outcomes": {}})
             ok = values["outcomes"].get("ok", 0)
             failed = sum(values["outcomes"].values()) - ok
-            shown = [f"{values[name] * factor:.{digits}f}" if name in values else "-" for name, _, factor, digits in _COLUMNS]
+            shown = [
+                f"{values[name] * factor:.{digits}f}" if name in values else "-"
+                for name, _, factor, digits in _COLUMNS
+            ]
             rows.append([case, variant, str(ok), str(failed), *shown])
     lines = [_plain(heads, rows) if not sys.stdout.isatty() else _rich(heads, rows)]
     for variant, entry in variants.items():
@@ -134,7 +150,8 @@ def _plain(heads: list[str], rows: list[list[str]]) -> str:
     widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if column < 2 else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if column < 2 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in [heads, *rows]
     )

@@ -1,4 +1,6 @@
-"""EKS add-ons of the stack, by name. The preflight asks for their versions; a test holds the template to this list."""
+"""EKS add-ons of the stack, by name. The preflight asks for their versions; a test holds the template to this
+list.
+"""
 
 from __future__ import annotations
 

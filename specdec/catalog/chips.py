@@ -60,8 +60,10 @@ INSTANCES = {
             efa_cards=16,
             max_pods=100,
             claim_sizes=(1, 4, 8, 16),
-            source="AWS Neuron SDK docs, trn2-arch.rst and trainium2.rst at 81ce03ae (2026-08-21); "
-            "max_pods from amazon-eks-ami @81fec2e (2026-07); claim sizes from the DRA docs, dra.rst (2026-06-05)",
+            source=(
+                "AWS Neuron SDK docs, trn2-arch.rst and trainium2.rst at 81ce03ae (2026-08-21); max_pods from"
+                " amazon-eks-ami @81fec2e (2026-07); claim sizes from the DRA docs, dra.rst (2026-06-05)"
+            ),
         ),
     )
 }

@@ -67,8 +67,14 @@ class Model:
         return 2 * self.layers * self.kv_heads * self.head_size * bytes_per_value
 
 
-_QWEN3 = "config.json of the model on Hugging Face, figures public; read 2026-11 through facts collected for this project"
-_LLAMA = "config.json of the model on Hugging Face, figures public; the count follows from the shape, which a test computes"
+_QWEN3 = (
+    "config.json of the model on Hugging Face, figures public; read 2026-11 through facts collected for this"
+    " project"
+)
+_LLAMA = (
+    "config.json of the model on Hugging Face, figures public; the count follows from the shape, which a test"
+    " computes"
+)
 
 MODELS = {
     model.id: model
@@ -183,8 +189,8 @@ MODELS = {
 
 
 def with_own(own: Mapping[str, ModelFacts]) -> dict[str, Model]:
-    """The catalogue and an experiment's own ``[models]`` tables. An own entry that lacks facts of an unknown model is left out;
-    the experiment's checks have reported it.
+    """The catalogue and an experiment's own ``[models]`` tables. An own entry that lacks facts of an unknown
+    model is left out; the experiment's checks have reported it.
     """
     models = dict(MODELS)
     for model, facts in own.items():

@@ -57,7 +57,10 @@ PRICES = (
         region="us-east-2",
         source="sparecores.com, noted by a third party",
         date="2026",
-        disputed="another note finds no on-demand record of this type in the pricing API, and Capacity Blocks cost 2.5 times as much",
+        disputed=(
+            "another note finds no on-demand record of this type in the pricing API, and Capacity Blocks cost"
+            " 2.5 times as much"
+        ),
     ),
     NodePrice(
         instance_type="trn2.48xlarge",
@@ -74,16 +77,23 @@ PRICES = (
 def known_price(instance_type: str, purchase: str, region: str | None = None) -> NodePrice | None:
     """The price to reckon with when the experiment names none, or None if nothing usable is known.
 
-    Undisputed prices of the same purchase come first, and of these the region's own. Where there are none, as for on-demand, the
-    Capacity Block price stands in: reports show with every price how, where and when it was seen.
+    Undisputed prices of the same purchase come first, and of these the region's own. Where there are none, as
+    for on-demand, the Capacity Block price stands in: reports show with every price how, where and when it
+    was seen.
     """
-    usable = [price for price in PRICES if price.instance_type == instance_type and price.disputed is None and price.purchase != "spot"]
+    usable = [
+        price
+        for price in PRICES
+        if price.instance_type == instance_type and price.disputed is None and price.purchase != "spot"
+    ]
     usable.sort(key=lambda price: (price.purchase != purchase, price.region != region))
     return usable[0] if usable else None
 
 
 def price_of(configuration: dict[str, Any]) -> NodePrice | None:
-    """The price of an accelerator node of a resolved experiment: its own ``cost.node_usd_per_hour``, else what is known."""
+    """The price of an accelerator node of a resolved experiment: its own ``cost.node_usd_per_hour``, else
+    what is known.
+    """
     capacity = configuration.get("capacity", {})
     cost = configuration.get("cost", {})
     instance_type = str(capacity.get("instance_type", ""))

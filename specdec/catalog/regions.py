@@ -35,7 +35,8 @@ OFFERS = {
         RegionOffer(
             "ap-southeast-4",
             ("ap-southeast-4a", "ap-southeast-4b", "ap-southeast-4c"),
-            "the published sample ran here (AWS Neuron EKS samples @cecff9e, 2026-02-26); zones not confirmed for this type",
+            "the published sample ran here (AWS Neuron EKS samples @cecff9e, 2026-02-26); zones not confirmed"
+            " for this type",
         ),
     ),
 }
@@ -44,7 +45,9 @@ OFFERS = {
 
 def other_zone(instance_type: str, region: str, zone: str) -> str:
     """A zone of the region besides ``zone``: the first that the catalogue lists, else the first by letter."""
-    listed = [name for offer in OFFERS.get(instance_type, ()) if offer.region == region for name in offer.zones]
+    listed = [
+        name for offer in OFFERS.get(instance_type, ()) if offer.region == region for name in offer.zones
+    ]
     return next(name for name in (*listed, f"{region}a", f"{region}b") if name != zone)
 
 
@@ -72,4 +75,6 @@ WITHOUT_BUDGETS = frozenset(
         "us-gov-west-1",
     }
 )
-"""Regions in which CloudFormation has no ``AWS::Budgets::Budget``, from the schemas in cfn-lint 1.58.0 (read 2026-11-29)."""
+"""Regions in which CloudFormation has no ``AWS::Budgets::Budget``, from the schemas in cfn-lint 1.58.0 (read
+2026-11-29).
+"""

@@ -9,13 +9,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 Generation = Literal["nxdi-v0", "nxdi-v1", "native"]
-"""``nxdi-v0``: Neuron's vLLM V0 fork. ``nxdi-v1``: the V1 plugin on NxD Inference. ``native``: vllm-neuron 1.x without it."""
+"""``nxdi-v0``: Neuron's vLLM V0 fork. ``nxdi-v1``: the V1 plugin on NxD Inference. ``native``: vllm-neuron
+1.x without it.
+"""
 
 Evidence = Literal["published", "documented", "unverified"]
-"""How sure a mode is: run in public by its makers; described in their docs; put together from source or for other models only."""
+"""How sure a mode is: run in public by its makers; described in their docs; put together from source or for
+other models only.
+"""
 
 Convention = Literal["textbook", "nxdi-fused"]
-"""Tokens one step may emit at window k. ``textbook``: up to k + 1. ``nxdi-fused`` (NxD Inference): up to k."""
+"""Tokens one step may emit at window k. ``textbook``: up to k + 1. ``nxdi-fused`` (NxD Inference): up to
+k.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +45,8 @@ class ServingStack:
 
     Attributes:
         name: name in the experiment file.
-        image: image reference. Neuron publishes no digests in public text, so the tag, which names every version, pins it.
+        image: image reference. Neuron publishes no digests in public text, so the tag, which names every
+            version, pins it.
         vllm: vLLM version.
         sdk: Neuron SDK version.
         library: library that runs the model, with its version.
@@ -67,10 +74,15 @@ class ServingStack:
 
 
 _REPOSITORY = "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx"
-_DLC = "aws-neuron/deep-learning-containers README.md and vllm/inference/*/Dockerfile.neuronx @2be9ed1 (2026-08-17)"
+_DLC = (
+    "aws-neuron/deep-learning-containers README.md and vllm/inference/*/Dockerfile.neuronx @2be9ed1"
+    " (2026-08-17)"
+)
 _V1_GUIDE = "Neuron docs, vLLM user guide V1 (SDK 2.32, 2026-08-21), known issues"
 _MIGRATION = "Neuron docs, vllm-neuron migration guide (2026-07-15)"
-_EAGLE3_DESIGN = "Neuron docs, vllm-neuron/docs/design/speculation/speculative_decoding_design.md (2026-06-23)"
+_EAGLE3_DESIGN = (
+    "Neuron docs, vllm-neuron/docs/design/speculation/speculative_decoding_design.md (2026-06-23)"
+)
 
 PUBLISHED = "vllm-0.9.1-sdk-2.26.1"
 """The stack of the published experiment."""
@@ -90,10 +102,15 @@ STACKS = {
                 "fused": ModeSupport(
                     evidence="published",
                     method="eagle",
-                    note="`method` is not read by this stack; `eagle` is the spelling that has run in public, with a plain draft too",
+                    note=(
+                        "`method` is not read by this stack; `eagle` is the spelling that has run in public,"
+                        " with a plain draft too"
+                    ),
                 ),
                 "eagle": ModeSupport(
-                    evidence="documented", method="eagle", note="EAGLE 1 with a prepared Llama draft; Qwen3 drafts lack the `fc` layer"
+                    evidence="documented",
+                    method="eagle",
+                    note="EAGLE 1 with a prepared Llama draft; Qwen3 drafts lack the `fc` layer",
                 ),
             },
             convention="nxdi-fused",
@@ -105,7 +122,10 @@ STACKS = {
             ),
             sources=(
                 _DLC,
-                "aws-neuron/upstreaming-to-vllm main @dd417b3 (2025-06-24): tag 2.26.1 is not in the public snapshot",
+                (
+                    "aws-neuron/upstreaming-to-vllm main @dd417b3 (2025-06-24): tag 2.26.1 is not in the"
+                    " public snapshot"
+                ),
                 "Neuron docs, sd-inference-tutorial.rst (2025-12-02)",
                 "aws-neuron/aws-neuron-eks-samples @cecff9e (2026-02-26)",
             ),
@@ -132,7 +152,12 @@ STACKS = {
                 "vLLM 0.11 to 0.13 refuse method draft_model",
                 "precompiled artifacts silence override_neuron_config",
             ),
-            sources=(_DLC, _V1_GUIDE, "vllm-project/vllm-neuron @a5ef7c8 (2025-11-17)", "vllm-project/vllm#26547, #31883"),
+            sources=(
+                _DLC,
+                _V1_GUIDE,
+                "vllm-project/vllm-neuron @a5ef7c8 (2025-11-17)",
+                "vllm-project/vllm#26547, #31883",
+            ),
         ),
         ServingStack(
             name="vllm-0.16.0-sdk-2.31.1",
@@ -146,7 +171,10 @@ STACKS = {
                 "eagle": ModeSupport(
                     evidence="documented",
                     method="eagle",
-                    note="EAGLE 1, and 3 with overrides = { is_eagle3 = true }; Llama-3.1-8B is the documented pair",
+                    note=(
+                        "EAGLE 1, and 3 with overrides = { is_eagle3 = true }; Llama-3.1-8B is the documented"
+                        " pair"
+                    ),
                 ),
             },
             convention="nxdi-fused",
@@ -167,7 +195,9 @@ STACKS = {
             released="2026-07",
             generation="native",
             modes={
-                "eagle": ModeSupport(evidence="unverified", method="eagle3", note="EAGLE 3 only; documented for Llama-3.1-8B"),
+                "eagle": ModeSupport(
+                    evidence="unverified", method="eagle3", note="EAGLE 3 only; documented for Llama-3.1-8B"
+                ),
             },
             convention="textbook",
             counters_real=True,
@@ -186,7 +216,10 @@ STACKS = {
                 "eagle": ModeSupport(
                     evidence="unverified",
                     method="eagle3",
-                    note="EAGLE 3 only; Llama-3.1-8B measured by Neuron (1.57x at k=3), Qwen3-32B not confirmed",
+                    note=(
+                        "EAGLE 3 only; Llama-3.1-8B measured by Neuron (1.57x at k=3), Qwen3-32B not"
+                        " confirmed"
+                    ),
                 ),
             },
             convention="textbook",
@@ -196,7 +229,12 @@ STACKS = {
                 "NEURON_COMPILED_ARTIFACTS is documented but not read (vllm-neuron#37)",
                 "asynchronous scheduling goes off with speculation",
             ),
-            sources=(_DLC, _MIGRATION, _EAGLE3_DESIGN, "vllm-project/vllm-neuron#37, aws-neuron/aws-neuron-sdk#1371 (2026-07-30)"),
+            sources=(
+                _DLC,
+                _MIGRATION,
+                _EAGLE3_DESIGN,
+                "vllm-project/vllm-neuron#37, aws-neuron/aws-neuron-sdk#1371 (2026-07-30)",
+            ),
         ),
     )
 }

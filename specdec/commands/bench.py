@@ -35,45 +35,86 @@ _CHANGEABLE = (
 
 @click.command(short_help="Measure OpenAI-compatible endpoints against each other.")
 @click.option(
-    "--target", "targets", multiple=True, required=True, metavar="[NAME=]URL", help="Endpoint of a variant; the first is the baseline."
+    "--target",
+    "targets",
+    multiple=True,
+    required=True,
+    metavar="[NAME=]URL",
+    help="Endpoint of a variant; the first is the baseline.",
 )
 @click.option(
-    "--experiment", type=click.Path(path_type=Path), help="Take everything not given here from this experiment; names are its variants."
+    "--experiment",
+    type=click.Path(path_type=Path),
+    help="Take everything not given here from this experiment; names are its variants.",
 )
-@click.option("--prompts", metavar="SET|FILE", help="Prompt set: classes, published, or a JSONL or text file.  [default: classes]")
+@click.option(
+    "--prompts",
+    metavar="SET|FILE",
+    help="Prompt set: classes, published, or a JSONL or text file.  [default: classes]",
+)
 @click.option("--test-case", "test_cases", multiple=True, help="Only this test case; may be given again.")
 @click.option("--output-tokens", type=click.IntRange(min=2), help="Tokens of every answer.  [default: 600]")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Requests in flight.  [default: 4]")
-@click.option("--repeats", type=click.IntRange(min=1), help="Times each prompt is sent to each variant.  [default: 2]")
-@click.option("--warmup", type=click.IntRange(min=0), help="Unmeasured requests per variant first.  [default: as many as in flight]")
-@click.option("--schedule", type=click.Choice(["alternate", "concurrent"]), help="Take turns, or load all at once.  [default: alternate]")
 @click.option(
-    "--arrival", type=click.Choice(["closed", "poisson", "constant"]), help="Keep requests in flight, or send at a rate.  [default: closed]"
+    "--repeats", type=click.IntRange(min=1), help="Times each prompt is sent to each variant.  [default: 2]"
+)
+@click.option(
+    "--warmup",
+    type=click.IntRange(min=0),
+    help="Unmeasured requests per variant first.  [default: as many as in flight]",
+)
+@click.option(
+    "--schedule",
+    type=click.Choice(["alternate", "concurrent"]),
+    help="Take turns, or load all at once.  [default: alternate]",
+)
+@click.option(
+    "--arrival",
+    type=click.Choice(["closed", "poisson", "constant"]),
+    help="Keep requests in flight, or send at a rate.  [default: closed]",
 )
 @click.option("--rate", type=float, help="Requests per second and variant, for poisson and constant.")
 @click.option("--api", type=click.Choice(["chat", "completions"]), help="Route to ask.  [default: chat]")
 @click.option("--temperature", type=float, help="0 decodes greedily.  [default: 0]")
 @click.option("--thinking/--no-thinking", default=None, help="Qwen3 thinking mode.  [default: --no-thinking]")
-@click.option("--plain-template", is_flag=True, help="Do not mention thinking mode: for servers that refuse chat_template_kwargs.")
+@click.option(
+    "--plain-template",
+    is_flag=True,
+    help="Do not mention thinking mode: for servers that refuse chat_template_kwargs.",
+)
 @click.option(
     "--eos/--ignore-eos",
     "eos",
     default=False,
     help="Let answers end by themselves, or ask for exactly the length.  [default: --ignore-eos]",
 )
-@click.option("--near-ties", is_flag=True, help="Ask for log-probabilities, to explain differing texts. Slows the server.")
+@click.option(
+    "--near-ties",
+    is_flag=True,
+    help="Ask for log-probabilities, to explain differing texts. Slows the server.",
+)
 @click.option("--model", help="Model to ask for; else what the server serves.")
 @click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the API key.")
 @click.option("--seed", type=click.IntRange(min=0), help="Fixes order and arrivals.  [default: 1]")
-@click.option("--stall-seconds", type=click.FloatRange(min=0.001), help="Deadline without a byte.  [default: 120]")
-@click.option("--request-seconds", type=click.FloatRange(min=0.001), help="Deadline of a request.  [default: 1800]")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder for the run's own folder.")
+@click.option(
+    "--stall-seconds", type=click.FloatRange(min=0.001), help="Deadline without a byte.  [default: 120]"
+)
+@click.option(
+    "--request-seconds", type=click.FloatRange(min=0.001), help="Deadline of a request.  [default: 1800]"
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder for the run's own folder.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print manifest and summary as one JSON object.")
 def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) -> int:
     """Measure OpenAI-compatible endpoints against each other, exactly.
 
-    Variants take turns on the same prompts. Every request is kept with its raw times in runs/<run id>/records.jsonl;
-    `specdec report runs/<run id>` compares the variants.
+    Variants take turns on the same prompts. Every request is kept with its raw times in runs/<run
+    id>/records.jsonl; `specdec report runs/<run id>` compares the variants.
 
     \b
     specdec bench --target http://127.0.0.1:8001 --target http://127.0.0.1:8002
@@ -96,7 +137,12 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
     if as_json:
         import json
 
-        click.echo(json.dumps({"folder": str(folder), "manifest": dataclasses.asdict(manifest), "summary": summary}, ensure_ascii=False))
+        click.echo(
+            json.dumps(
+                {"folder": str(folder), "manifest": dataclasses.asdict(manifest), "summary": summary},
+                ensure_ascii=False,
+            )
+        )
     else:
         click.echo(as_table(summary))
     if manifest.problem:
@@ -129,7 +175,9 @@ def _plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
     if given["plain_template"]:
         changes["thinking"] = None
     if given["model"]:
-        changes["targets"] = tuple(dataclasses.replace(target, model=given["model"]) for target in plan.targets)
+        changes["targets"] = tuple(
+            dataclasses.replace(target, model=given["model"]) for target in plan.targets
+        )
     if given["experiment"] is not None and given["prompts"]:
         from specdec.benchmark.prompts import load as load_prompts
 
@@ -141,7 +189,9 @@ def _plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
         ignore_eos=not given["eos"],
         near_ties=given["near_ties"],
         headers=_headers(given["api_key_env"]),
-        timeouts=Timeouts(stall=given["stall_seconds"] or timeouts.stall, total=given["request_seconds"] or timeouts.total),
+        timeouts=Timeouts(
+            stall=given["stall_seconds"] or timeouts.stall, total=given["request_seconds"] or timeouts.total
+        ),
     )
     plan = _recorded(plan, given["prompts"])
     return plan.only(given["test_cases"]) if given["test_cases"] else plan
@@ -158,7 +208,8 @@ def _free_plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
         configuration={},
         configuration_hash="",
         targets=tuple(
-            Target(variant=name, url=url, role="baseline" if index == 0 else "speculative") for index, (name, url) in enumerate(targets)
+            Target(variant=name, url=url, role="baseline" if index == 0 else "speculative")
+            for index, (name, url) in enumerate(targets)
         ),
         prompts=load(given["prompts"] or "classes"),
         concurrency=concurrency,
@@ -188,5 +239,8 @@ def _headers(variable: str | None) -> dict[str, str]:
         return {}
     key = os.environ.get(variable)
     if not key:
-        raise BadInputError("command line", [Mistake("--api-key-env", variable, "is not set or empty", f"Set it: export {variable}=...")])
+        raise BadInputError(
+            "command line",
+            [Mistake("--api-key-env", variable, "is not set or empty", f"Set it: export {variable}=...")],
+        )
     return {"Authorization": f"Bearer {key}"}

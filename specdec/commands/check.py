@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def command(experiment_path: Path, region: str | None, hours: float, as_json: bool) -> int:
     """Look before spending: everything that would make the deployment fail, and what an hour costs.
 
-    Reads only. Exit codes: 0 no blocker; 1 blockers; else 3 where the identity may not ask some question, and 4 where AWS left one
-    unanswered: what is unknown is never taken for good.
+    Reads only. Exit codes: 0 no blocker; 1 blockers; else 3 where the identity may not ask some question, and
+    4 where AWS left one unanswered: what is unknown is never taken for good.
     """
     from specdec import aws
     from specdec.experiment import load
@@ -42,9 +42,16 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
         account, caller = who(clients)
         scope = Scope(experiment, name, clients, account, caller, hours)
         with console.progress(f"checking {name}") as progress:
-            found[name] = run(scope, on_done=lambda what, done, total, step=progress: step.update(what, done, total))
+            found[name] = run(
+                scope, on_done=lambda what, done, total, step=progress: step.update(what, done, total)
+            )
     if as_json:
-        click.echo(json.dumps({name: [finding.plain() for finding in findings] for name, findings in found.items()}, indent=2))
+        click.echo(
+            json.dumps(
+                {name: [finding.plain() for finding in findings] for name, findings in found.items()},
+                indent=2,
+            )
+        )
     else:
         for name, findings in found.items():
             show(name, findings)
@@ -60,7 +67,9 @@ def show(region: str, findings: list[Finding]) -> None:
     for level in LEVELS:
         for finding in findings:
             if finding.level == level:
-                click.echo(f"  {click.style(f'{level:8}', fg=colours[level])} {finding.check}: {finding.what}")
+                click.echo(
+                    f"  {click.style(f'{level:8}', fg=colours[level])} {finding.check}: {finding.what}"
+                )
                 if finding.remedy:
                     click.echo(f"           remedy: {finding.remedy}")
     counts = {level: sum(finding.level == level for finding in findings) for level in LEVELS}

@@ -20,14 +20,25 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("region")
 @experiment_option
-@click.option("--zone", help="Zone of the accelerator nodes.  [default: the first that offers the instance type]")
-@click.option("--reservation-id", help="Reservation or Capacity Block in that zone, where capacity is bought so.")
-@click.option("--copy", "copying", is_flag=True, help="Copy weights and artifacts there; the stack must be deployed in both regions.")
-def command(region: str, experiment_path: Path, zone: str | None, reservation_id: str | None, copying: bool) -> int:
+@click.option(
+    "--zone", help="Zone of the accelerator nodes.  [default: the first that offers the instance type]"
+)
+@click.option(
+    "--reservation-id", help="Reservation or Capacity Block in that zone, where capacity is bought so."
+)
+@click.option(
+    "--copy",
+    "copying",
+    is_flag=True,
+    help="Copy weights and artifacts there; the stack must be deployed in both regions.",
+)
+def command(
+    region: str, experiment_path: Path, zone: str | None, reservation_id: str | None, copying: bool
+) -> int:
     """Add REGION to the experiment file and check it; with --copy, take weights and artifacts along.
 
-    A copy can be interrupted and run again: what is there and equal is kept, everything is compared after it is copied, and what
-    says that a folder is whole is copied last.
+    A copy can be interrupted and run again: what is there and equal is kept, everything is compared after it
+    is copied, and what says that a folder is whole is copied last.
 
     Exit codes: as `specdec check`; 1 also when an object did not arrive as it was sent.
     """
@@ -55,7 +66,14 @@ def command(region: str, experiment_path: Path, zone: str | None, reservation_id
     elif zone is not None and zone != experiment.placement[region].zone:
         raise BadInputError(
             str(experiment_path),
-            [Mistake("--zone", zone, f"{region} is there already, with another zone", f"Edit placement.{region}.zone")],
+            [
+                Mistake(
+                    "--zone",
+                    zone,
+                    f"{region} is there already, with another zone",
+                    f"Edit placement.{region}.zone",
+                )
+            ],
         )
     if copying:
         _copy(experiment, region, session)
@@ -93,12 +111,21 @@ def _copy(experiment: Experiment, region: str, session: Any) -> None:
     for name, clients in ((origin, there), (region, here)):
         bucket = bucket_of(experiment, name, clients)
         if bucket is None:
-            raise SpecdecError(f"there is no bucket in {name} yet", remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}")
+            raise SpecdecError(
+                f"there is no bucket in {name} yet",
+                remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}",
+            )
         buckets.append(bucket)
     folders = [key.rsplit("/", 1)[0] + "/" for key in markers(experiment).values()]
     keys = keys_under(there("s3"), buckets[0], folders)
     with console.progress(f"copying {origin} to {region}") as progress:
         done = copy(there("s3"), buckets[0], here("s3"), buckets[1], keys, on_object=progress.update)
-    console.say(f"{len(done.copied)} objects copied, {len(done.kept)} were there already; all compared with their originals")
+    console.say(
+        f"{len(done.copied)} objects copied, {len(done.kept)} were there already; all compared with their"
+        " originals"
+    )
     if done.by_size_only:
-        console.say(f"{len(done.by_size_only)} of them by size only, because the two buckets hold no checksum of the same kind")
+        console.say(
+            f"{len(done.by_size_only)} of them by size only, because the two buckets hold no checksum of the"
+            " same kind"
+        )

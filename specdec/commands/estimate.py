@@ -19,7 +19,8 @@ from specdec.errors import EXIT_OK
 def command(experiment_path: Path, region: str | None, hours: float, as_json: bool) -> int:
     """List what an hour costs, item by item, with the source of every price; asks nobody.
 
-    What a token may cost is a prediction: the span of published results on the memory-bandwidth limit of the instance.
+    What a token may cost is a prediction: the span of published results on the memory-bandwidth limit of the
+    instance.
     """
     from specdec.experiment import load
     from specdec.preflight.estimate import EFFICIENCIES, SPEED_UPS, estimate, predict
@@ -42,8 +43,14 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
     width = max(len(entry.name) for entry in table)
     for entry in table:
         price = "not known" if entry.usd_per_hour is None else f"{entry.usd_per_hour:.3f}"
-        click.echo(f"{entry.name:{width}}  {entry.count:8.0f}  {price:>9} USD/h  {entry.source}{f' ({entry.date})' if entry.date else ''}")
-    click.echo(f"{'all that is known':{width}}  {'':8}  {known:9.3f} USD/h  {known * hours:.2f} USD for {hours:g} hours")
+        click.echo(
+            f"{entry.name:{width}}  {entry.count:8.0f}  {price:>9} USD/h "
+            f" {entry.source}{f' ({entry.date})' if entry.date else ''}"
+        )
+    click.echo(
+        f"{'all that is known':{width}}  {'':8}  {known:9.3f} USD/h  {known * hours:.2f} USD for {hours:g}"
+        " hours"
+    )
     click.echo("")
     low, high = (f"{share:.0%}" for share in EFFICIENCIES)
     click.echo(
@@ -53,6 +60,10 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
     for prediction in predictions:
         tpot = f"TPOT {prediction.tpot[0] * 1e3:.1f} to {prediction.tpot[1] * 1e3:.1f} ms"
         usd = prediction.share_usd
-        money = f", {usd[0]:.2f} to {usd[1]:.2f} USD per million output tokens for its share of the node" if usd else ""
+        money = (
+            f", {usd[0]:.2f} to {usd[1]:.2f} USD per million output tokens for its share of the node"
+            if usd
+            else ""
+        )
         click.echo(f"  {prediction.variant}: {tpot}{money}")
     return EXIT_OK

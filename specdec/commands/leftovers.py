@@ -44,7 +44,10 @@ def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
     else:
         for leftover in found:
             click.echo(f"{leftover.region}  {leftover.kind}  {leftover.name}")
-            click.echo(f"    {f'kept: {leftover.kept}; to remove it' if leftover.kept else 'remove'}: {leftover.remove}")
+            click.echo(
+                f"    {f'kept: {leftover.kept}; to remove it' if leftover.kept else 'remove'}:"
+                f" {leftover.remove}"
+            )
         if not found:
             click.echo("nothing is left")
     return EXIT_FAILED if any(leftover.kept is None for leftover in found) else EXIT_OK

@@ -16,14 +16,22 @@ from specdec.errors import BadInputError, Mistake
 @experiment_option
 @region_option
 @click.option("--bucket", help="Name of the bucket.  [default: what the deployed stack would be asked for]")
-@click.option("--chart", "chart", help="One chart: namespace, device-claims, model-storage, model-staging, llmperf, or a service.")
+@click.option(
+    "--chart",
+    "chart",
+    help="One chart: namespace, device-claims, model-storage, model-staging, llmperf, or a service.",
+)
 @click.option("--list", "listing", is_flag=True, help="List the objects instead of printing them.")
-def command(experiment_path: Path, region: str | None, bucket: str | None, chart: str | None, listing: bool) -> None:
+def command(
+    experiment_path: Path, region: str | None, bucket: str | None, chart: str | None, listing: bool
+) -> None:
     """Print what the deployment hands to Kubernetes, for reading, diffing or kubectl.
 
-    Without --bucket the name is a placeholder, since the stack's own is known only once it exists (output `Bucket`).
+    Without --bucket the name is a placeholder, since the stack's own is known only once it exists (output
+    `Bucket`).
     """
-    # cdk8s runs on whichever node comes first; the one that was installed with this program is the one it was tested with.
+    # cdk8s runs on whichever node comes first; the one that was installed with this program is the one it was
+    # tested with.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     import cdk8s
 
@@ -34,11 +42,14 @@ def command(experiment_path: Path, region: str | None, bucket: str | None, chart
     where = region or experiment.regions[0]
     if where not in experiment.regions:
         remedy = f"Use one of {', '.join(experiment.regions)}"
-        raise BadInputError("command line", [Mistake("--region", where, "is not a region of the experiment", remedy)])
+        raise BadInputError(
+            "command line", [Mistake("--region", where, "is not a region of the experiment", remedy)]
+        )
     built = charts.build(experiment, region=where, bucket=bucket or f"{experiment.stack_name(where)}-bucket")
     if chart is not None and chart not in built:
         raise BadInputError(
-            "command line", [Mistake("--chart", chart, "is not a chart of the experiment", f"Use one of {', '.join(built)}")]
+            "command line",
+            [Mistake("--chart", chart, "is not a chart of the experiment", f"Use one of {', '.join(built)}")],
         )
     objects = [(key, item) for key, each in built.items() if chart in (None, key) for item in each.to_json()]
     if listing:

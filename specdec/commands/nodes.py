@@ -82,14 +82,19 @@ def _resize(experiment_path: Path, region: str | None, nodes: int) -> int:
 def status(experiment_path: Path, region: str | None, as_json: bool) -> int:
     """Show how far everything is: capacity, instances, weights, artifacts, services, benchmark.
 
-    Services and jobs are shown where kubectl is installed and reaches the cluster's API; all else comes from AWS.
+    Services and jobs are shown where kubectl is installed and reaches the cluster's API; all else comes from
+    AWS.
 
     Exit codes: 0 nothing has failed; 1 something has.
     """
     experiment, name, clients = opened(experiment_path, region)
     steps, unasked = steps_of(experiment, name, clients)
     if as_json:
-        click.echo(json.dumps({"region": name, "steps": [step.plain() for step in steps], "not_asked": unasked}, indent=2))
+        click.echo(
+            json.dumps(
+                {"region": name, "steps": [step.plain() for step in steps], "not_asked": unasked}, indent=2
+            )
+        )
     else:
         show(steps)
         if unasked:

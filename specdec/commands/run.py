@@ -22,11 +22,19 @@ if TYPE_CHECKING:
 @experiment_option
 @region_option
 @click.option("--prompts", metavar="SET|FILE", help="Other prompts than the experiment's.")
-@click.option("--lane", "lanes", multiple=True, type=click.Choice(["exact", "llmperf"]), help="Only this lane; may be given again.")
+@click.option(
+    "--lane",
+    "lanes",
+    multiple=True,
+    type=click.Choice(["exact", "llmperf"]),
+    help="Only this lane; may be given again.",
+)
 @click.option("--repeats", type=click.IntRange(min=1), help="Times each prompt is sent to each variant.")
 @click.option("--output-tokens", type=click.IntRange(min=2), help="Tokens of every answer.")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Requests in flight.")
-@click.option("--print", "printing", is_flag=True, help="Print what would be applied, as JSON, and start nothing.")
+@click.option(
+    "--print", "printing", is_flag=True, help="Print what would be applied, as JSON, and start nothing."
+)
 def command(
     experiment_path: Path,
     region: str | None,
@@ -37,18 +45,28 @@ def command(
     concurrency: int | None,
     printing: bool,
 ) -> int:
-    """Start another benchmark run on a deployed stack, with other prompts, lanes or repeats; nothing is deployed again.
+    """Start another benchmark run on a deployed stack, with other prompts, lanes or repeats; nothing is
+    deployed again.
 
-    Needs kubectl and a way to the cluster's API. The records come to the bucket: `specdec wait`, then `specdec report --stack NAME`.
+    Needs kubectl and a way to the cluster's API. The records come to the bucket: `specdec wait`, then
+    `specdec report --stack NAME`.
     """
     from specdec.operate.kubernetes import Kubectl
     from specdec.preflight.store import bucket_of
 
     experiment, name, clients = opened(experiment_path, region)
-    changes = {"prompts": prompts, "lanes": lanes or None, "repeats": repeats, "output_tokens": output_tokens, "concurrency": concurrency}
+    changes = {
+        "prompts": prompts,
+        "lanes": lanes or None,
+        "repeats": repeats,
+        "output_tokens": output_tokens,
+        "concurrency": concurrency,
+    }
     bucket = bucket_of(experiment, name, clients)
     if bucket is None:
-        raise SpecdecError(f"there is no bucket in {name} yet", remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}")
+        raise SpecdecError(
+            f"there is no bucket in {name} yet", remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}"
+        )
     wanted = with_changes(experiment, {field: value for field, value in changes.items() if value is not None})
     started = objects(wanted, region=name, bucket=bucket, suffix=datetime.now(UTC).strftime("%m%d%H%M%S"))
     document = json.dumps({"apiVersion": "v1", "kind": "List", "items": started}, indent=2)
@@ -56,7 +74,8 @@ def command(
         click.echo(document)
         return EXIT_OK
     kubectl = Kubectl(experiment, name, clients)
-    # Server-side, since the code in the config maps is larger than the annotation that a client-side apply writes.
+    # Server-side, since the code in the config maps is larger than the annotation that a client-side apply
+    # writes.
     kubectl(["apply", "--server-side", "--filename", "-"], stdin=document)
     (job,) = (item["metadata"]["name"] for item in started if item["kind"] == "Job")
     click.echo(job)

@@ -17,17 +17,24 @@ from specdec.errors import EXIT_OK, SpecdecError
 @region_option
 @json_option
 def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
-    """List the runs that have ended, the newest first. `specdec report --stack NAME RUN` makes the verdict of one."""
+    """List the runs that have ended, the newest first. `specdec report --stack NAME RUN` makes the verdict of
+    one.
+    """
     from specdec.operate.nodes import outcome_of, runs
     from specdec.preflight.store import bucket_of
 
     experiment, name, clients = opened(experiment_path, region)
     bucket = bucket_of(experiment, name, clients)
     if bucket is None:
-        raise SpecdecError(f"there is no bucket in {name} yet", remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}")
+        raise SpecdecError(
+            f"there is no bucket in {name} yet", remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}"
+        )
     found = [(run, ended, outcome_of(clients, bucket, run)) for run, ended in runs(clients, bucket)]
     if as_json:
-        listed = [{"run": run, "ended": ended, "outcome": outcome, "bucket": bucket} for run, ended, outcome in found]
+        listed = [
+            {"run": run, "ended": ended, "outcome": outcome, "bucket": bucket}
+            for run, ended, outcome in found
+        ]
         click.echo(json.dumps(listed, indent=2))
     else:
         for run, ended, outcome in found:

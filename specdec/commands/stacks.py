@@ -17,8 +17,8 @@ from specdec.commands.options import json_option
 def command(as_json: bool, name: str | None) -> None:
     """Show how mature each serving stack is; with NAME, everything known of one.
 
-    Evidence of a mode: published (run in public by its makers), documented (in their docs), unverified (put together from
-    source, or shown for other models only).
+    Evidence of a mode: published (run in public by its makers), documented (in their docs), unverified (put
+    together from source, or shown for other models only).
     """
     if as_json:
         chosen = [STACKS[name]] if name else list(STACKS.values())
@@ -34,7 +34,16 @@ def _table() -> None:
     for stack in STACKS.values():
         modes = ", ".join(f"{mode} ({support.evidence})" for mode, support in stack.modes.items())
         step = "up to k" if stack.convention == "nxdi-fused" else "up to k + 1"
-        rows.append((stack.name, stack.released, stack.library, modes, step, "real" if stack.counters_real else "stay zero"))
+        rows.append(
+            (
+                stack.name,
+                stack.released,
+                stack.library,
+                modes,
+                step,
+                "real" if stack.counters_real else "stay zero",
+            )
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -43,7 +52,9 @@ def _table() -> None:
 
 def _show(stack: ServingStack) -> None:
     click.echo(f"{stack.name}\n  image      {stack.image}")
-    click.echo(f"  versions   vLLM {stack.vllm}, Neuron SDK {stack.sdk}, {stack.library}, released {stack.released}")
+    click.echo(
+        f"  versions   vLLM {stack.vllm}, Neuron SDK {stack.sdk}, {stack.library}, released {stack.released}"
+    )
     for mode, support in stack.modes.items():
         click.echo(f"  {mode:10} {support.evidence}: {support.note}")
     for title, lines in (("defect", stack.defects), ("source", stack.sources)):

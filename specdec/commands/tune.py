@@ -22,11 +22,26 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name", metavar="[RUN]", required=False)
 @click.option(
-    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of the runs on this machine."
+    "--runs",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder of the runs on this machine.",
 )
-@click.option("--sweep", metavar="K,K,...", help="Measure these windows on this machine's engine first, e.g. 3,5,9.")
-@click.option("--test-case", "cases", multiple=True, help="With --sweep: only this test case. May be given several times.")
-@click.option("--compile-hours", type=click.FloatRange(min=0), help="Hours to compile and load one window, for the plan.  [default: 0.75]")
+@click.option(
+    "--sweep", metavar="K,K,...", help="Measure these windows on this machine's engine first, e.g. 3,5,9."
+)
+@click.option(
+    "--test-case",
+    "cases",
+    multiple=True,
+    help="With --sweep: only this test case. May be given several times.",
+)
+@click.option(
+    "--compile-hours",
+    type=click.FloatRange(min=0),
+    help="Hours to compile and load one window, for the plan.  [default: 0.75]",
+)
 @experiment_option
 @json_option
 def command(
@@ -40,26 +55,32 @@ def command(
 ) -> int:
     """Which draft and which window to use, from one measured window.
 
-    Takes a stored run (folder, run id or s3://bucket/runs/<run id>; the latest by default), predicts the time per token at every
-    window, and recommends one per test case and one for the mix, or to leave speculation off. For a run on the accelerator it
-    also plans the sweep that would confirm it, with node-hours and money. How: docs/window.md.
+    Takes a stored run (folder, run id or s3://bucket/runs/<run id>; the latest by default), predicts the time
+    per token at every window, and recommends one per test case and one for the mix, or to leave speculation
+    off. For a run on the accelerator it also plans the sweep that would confirm it, with node-hours and
+    money. How: docs/window.md.
 
     \b
     specdec tune
     specdec tune s3://my-bucket/runs/20261129T180000Z-5a17ed
     specdec tune --sweep 3,5,9,12 --test-case repetition --test-case story
 
-    Exit codes: 0 done; 1 the run did not complete or cannot tell; 2 wrong input; 4 this machine cannot sweep now; 130 interrupted, what
-    was measured until then is kept.
+    Exit codes: 0 done; 1 the run did not complete or cannot tell; 2 wrong input; 4 this machine cannot sweep
+    now; 130 interrupted, what was measured until then is kept.
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.analysis.verdict import judge
     from specdec.report.fetch import find
     from specdec.report.source import read_run
 
     if sweep is None and cases:
-        raise BadInputError("command line", [Mistake("--test-case", ", ".join(cases), "needs --sweep", "Add --sweep 3,5,9")])
+        raise BadInputError(
+            "command line", [Mistake("--test-case", ", ".join(cases), "needs --sweep", "Add --sweep 3,5,9")]
+        )
     if sweep is not None and name is not None:
-        raise BadInputError("command line", [Mistake("RUN", name, "cannot go with --sweep, which makes its own run", "Leave one out")])
+        raise BadInputError(
+            "command line",
+            [Mistake("RUN", name, "cannot go with --sweep, which makes its own run", "Leave one out")],
+        )
     folder = find(name, runs=runs) if sweep is None else _swept(experiment_path, _windows(sweep), cases, runs)
     run = read_run(folder)
     verdict = judge(run.manifest, run.records)
@@ -81,7 +102,10 @@ def command(
         unknown = [name for name in verdict.speculative if run.manifest.variants[name].get("window") is None]
         reasons = " ".join(verdict.caveats) or "it has no speculative variant whose steps can be read"
         if unknown:
-            reasons = f"the window of {', '.join(unknown)} is not known; specdec bench takes it from --experiment FILE"
+            reasons = (
+                f"the window of {', '.join(unknown)} is not known; specdec bench takes it from --experiment"
+                " FILE"
+            )
         console.say(f"{folder}: no window advice: {reasons}")
         return EXIT_INTERRUPTED if sweep is not None and verdict.status == "interrupted" else EXIT_FAILED
     return EXIT_OK
@@ -93,7 +117,10 @@ def _windows(text: str) -> tuple[int, ...]:
     except ValueError:
         windows = ()
     if not windows or windows[0] < 1 or windows[-1] > 32:
-        raise BadInputError("command line", [Mistake("--sweep", text, "is not a list of windows from 1 to 32", "Write --sweep 3,5,9")])
+        raise BadInputError(
+            "command line",
+            [Mistake("--sweep", text, "is not a list of windows from 1 to 32", "Write --sweep 3,5,9")],
+        )
     return windows
 
 
@@ -106,7 +133,15 @@ def _swept(path: Path, windows: tuple[int, ...], cases: tuple[str, ...], runs: P
     experiment = load(path)
     if not any(variant.speculative for variant in experiment.variants):
         raise BadInputError(
-            str(path), [Mistake("variants", None, "have no speculative one to sweep", "Add one with mode, draft and window")]
+            str(path),
+            [
+                Mistake(
+                    "variants",
+                    None,
+                    "have no speculative one to sweep",
+                    "Add one with mode, draft and window",
+                )
+            ],
         )
     interrupts.end_as_ctrl_c_does()
     with console.progress(f"sweeping windows {', '.join(map(str, windows))}") as step:

@@ -22,16 +22,33 @@ if TYPE_CHECKING:
 @click.command()
 @experiment_option
 @region_option
-@click.option("--timeout-minutes", type=click.FloatRange(min=0), default=360.0, show_default=True, help="Give up after this long.")
-@click.option("--every-seconds", type=click.FloatRange(min=0.05), default=20.0, show_default=True, help="Time between two looks.")
-@click.option("--after", metavar="RUN", help="Wait for a run newer than this one.  [default: the newest now, if any]")
-def command(experiment_path: Path, region: str | None, timeout_minutes: float, every_seconds: float, after: str | None) -> int:
+@click.option(
+    "--timeout-minutes",
+    type=click.FloatRange(min=0),
+    default=360.0,
+    show_default=True,
+    help="Give up after this long.",
+)
+@click.option(
+    "--every-seconds",
+    type=click.FloatRange(min=0.05),
+    default=20.0,
+    show_default=True,
+    help="Time between two looks.",
+)
+@click.option(
+    "--after", metavar="RUN", help="Wait for a run newer than this one.  [default: the newest now, if any]"
+)
+def command(
+    experiment_path: Path, region: str | None, timeout_minutes: float, every_seconds: float, after: str | None
+) -> int:
     """Wait until a new run is in the bucket, and say what changes on the way.
 
     Where the cluster says that its benchmark has ended already, the newest run is the one.
 
-    Needs no kubectl, but sees less without it or without a way to the cluster's API: a service or job that failed there. The wait
-    then ends with the run in the bucket, a complaint of EKS about the nodes, an alarm, or the time.
+    Needs no kubectl, but sees less without it or without a way to the cluster's API: a service or job that
+    failed there. The wait then ends with the run in the bucket, a complaint of EKS about the nodes, an alarm,
+    or the time.
 
     Exit codes: 0 the run is complete; 1 it is not, something failed, or the time is up.
     """

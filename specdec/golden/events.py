@@ -9,7 +9,20 @@ from typing import Any
 from specdec.golden.settings import Settings
 from specdec.golden.truth import Step
 
-WORDS = ("river", "stone", "lamp", "garden", "winter", "paper", "bridge", "cloud", "engine", "letter", "market", "silver")
+WORDS = (
+    "river",
+    "stone",
+    "lamp",
+    "garden",
+    "winter",
+    "paper",
+    "bridge",
+    "cloud",
+    "engine",
+    "letter",
+    "market",
+    "silver",
+)
 
 
 def token_text(prompt: str, index: int, differs_at: int | None) -> str:
@@ -28,7 +41,11 @@ class Writing:
         self._planned = planned
         self._prompt = json.dumps(body.get("messages") or body.get("prompt") or "")
         options: dict[str, Any] = body.get("stream_options") or {}
-        self._final = bool(options.get("include_usage")) and settings.usage in ("continuous", "final", "timings")
+        self._final = bool(options.get("include_usage")) and settings.usage in (
+            "continuous",
+            "final",
+            "timings",
+        )
         self._continuous = bool(options.get("continuous_usage_stats")) and settings.usage == "continuous"
         self._timings = settings.usage == "timings"
         self._per_event_timings = self._timings and bool(body.get("timings_per_token"))
@@ -57,7 +74,8 @@ class Writing:
         count = self._planned[index].tokens
         if self._settings.chunking == "merged":
             self._held.append(count)
-            # The first step's tokens are never held back: a server that merges does so while it cannot keep up.
+            # The first step's tokens are never held back: a server that merges does so while it cannot keep
+            # up.
             if index and len(self._held) < self._settings.merge and index < len(self._planned) - 1:
                 return []
             count = sum(self._held)
@@ -90,13 +108,18 @@ class Writing:
 
     def document(self) -> bytes:
         """The answer to a client that does not stream."""
-        text = "".join(token_text(self._prompt, index, self._settings.differs_at) for index in range(self._total))
+        text = "".join(
+            token_text(self._prompt, index, self._settings.differs_at) for index in range(self._total)
+        )
         choice: dict[str, Any] = {"index": 0, "finish_reason": "length"}
         choice |= {"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}
         return f'{self._prefix}{json.dumps([choice])},"usage":{self._usage(self._total)}}}'.encode()
 
     def _tokens(self, count: int) -> bytes:
-        texts = [token_text(self._prompt, index, self._settings.differs_at) for index in range(self._sent, self._sent + count)]
+        texts = [
+            token_text(self._prompt, index, self._settings.differs_at)
+            for index in range(self._sent, self._sent + count)
+        ]
         reasoning = max(0, min(count, self._reasoning_until - self._sent))
         self._sent += count
         delta: dict[str, Any] = {}
@@ -110,12 +133,18 @@ class Writing:
         fields: dict[str, Any] = {"delta": delta} if self._chat else {"text": delta.get("content", "")}
         choice = json.dumps([{"index": 0, **fields, "finish_reason": reason}], separators=(",", ":"))
         usage = f',"usage":{self._usage(sent)}' if self._continuous else ""
-        timings = f',"timings":{self._timing(sent)}' if self._per_event_timings and sent and reason is None else ""
+        timings = (
+            f',"timings":{self._timing(sent)}' if self._per_event_timings and sent and reason is None else ""
+        )
         return self.event(f"{self._prefix}{choice}{usage}{timings}}}")
 
     def _usage(self, sent: int) -> str:
         return f'{{"prompt_tokens":16,"total_tokens":{16 + sent},"completion_tokens":{sent}}}'
 
     def _timing(self, sent: int) -> str:
-        drafted = f',"draft_n":{self._accepted + 1},"draft_n_accepted":{self._accepted}' if self._settings.per_step.drafted else ""
+        drafted = (
+            f',"draft_n":{self._accepted + 1},"draft_n_accepted":{self._accepted}'
+            if self._settings.per_step.drafted
+            else ""
+        )
         return f'{{"prompt_n":16,"predicted_n":{sent}{drafted}}}'

@@ -1,4 +1,6 @@
-"""The golden server itself: HTTP/1.1 by hand, since most of its faults are ones that no library would send."""
+"""The golden server itself: HTTP/1.1 by hand, since most of its faults are ones that no library would
+send.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,36 @@ from specdec.golden.settings import Settings
 from specdec.golden.truth import Step, Truth, steps
 
 HTTP_FAULTS = {
-    "http-400": (400, "application/json", b'{"error":{"message":"golden: bad request","type":"invalid_request_error"}}'),
+    "http-400": (
+        400,
+        "application/json",
+        b'{"error":{"message":"golden: bad request","type":"invalid_request_error"}}',
+    ),
     "http-429": (429, "application/json", b'{"error":{"message":"golden: too many requests"}}'),
-    "http-500": (500, "application/json", b'{"object":"error","message":"golden: internal error","code":500}'),
+    "http-500": (
+        500,
+        "application/json",
+        b'{"object":"error","message":"golden: internal error","code":500}',
+    ),
     "http-502": (502, "text/html", b"<html><body><h1>502 Bad Gateway</h1></body></html>"),
-    "json-body": (200, "application/json", b'{"choices":[{"message":{"content":"all at once"},"finish_reason":"stop"}]}'),
+    "json-body": (
+        200,
+        "application/json",
+        b'{"choices":[{"message":{"content":"all at once"},"finish_reason":"stop"}]}',
+    ),
 }
-_MIDWAY = ("error-event", "cut", "reset", "no-finish", "stall", "early-eos", "not-json", "not-a-chunk", "bad-framing", "death")
+_MIDWAY = (
+    "error-event",
+    "cut",
+    "reset",
+    "no-finish",
+    "stall",
+    "early-eos",
+    "not-json",
+    "not-a-chunk",
+    "bad-framing",
+    "death",
+)
 
 
 class _Gone(Exception):
@@ -69,14 +94,21 @@ class GoldenServer:
         """What was done since the last reset: medians over whole requests, and each request."""
         whole = [truth for truth in self.truths if truth.fault is None and truth.ended is not None]
         names = ("ttft", "tpot", "tokens_per_step", "e2e")
-        values = {name: [value for truth in whole if (value := getattr(truth, name)) is not None] for name in names}
-        first, last = min((t.read for t in whole), default=0.0), max((t.ended or 0.0 for t in whole), default=0.0)
+        values = {
+            name: [value for truth in whole if (value := getattr(truth, name)) is not None] for name in names
+        }
+        first, last = (
+            min((t.read for t in whole), default=0.0),
+            max((t.ended or 0.0 for t in whole), default=0.0),
+        )
         return {
             "requests": len(self.truths),
             "whole": len(whole),
             "median": {name: median(found) if found else None for name, found in values.items()},
             "mean": {name: sum(found) / len(found) if found else None for name, found in values.items()},
-            "output_tokens_per_second": sum(t.tokens for t in whole) / (last - first) if last > first else None,
+            "output_tokens_per_second": (
+                sum(t.tokens for t in whole) / (last - first) if last > first else None
+            ),
             "each": [truth.summary() for truth in self.truths],
         }
 
@@ -98,7 +130,9 @@ class GoldenServer:
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         method, path, _ = head.split(" ", 2)
-        length = next((int(line[15:]) for line in head.split("\r\n") if line.lower().startswith("content-length:")), 0)
+        length = next(
+            (int(line[15:]) for line in head.split("\r\n") if line.lower().startswith("content-length:")), 0
+        )
         body = await reader.readexactly(length)
         read = perf_counter()
         path = path.removeprefix("/v1").partition("?")[0]
@@ -130,14 +164,22 @@ class GoldenServer:
     def _metrics(self) -> str:
         factor = 0 if self.settings.counters == "zero" else 1
         label = f'engine="0",model_name="{self.settings.model}"'
-        lines = [f"vllm:spec_decode_num_{name}_total{{{label}}} {float(value * factor)}" for name, value in self._counted.items()]
+        lines = [
+            f"vllm:spec_decode_num_{name}_total{{{label}}} {float(value * factor)}"
+            for name, value in self._counted.items()
+        ]
         lines += [
-            f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{{label},position="{position}"}} {float(value * factor)}'
+            f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{{label},position="{position}"}}'
+            f" {float(value * factor)}"
             for position, value in sorted(self._by_position.items())
         ]
-        return "\n".join(["# TYPE vllm:spec_decode_num_drafts counter", *lines, "vllm:num_requests_running 0.0", ""])
+        return "\n".join(
+            ["# TYPE vllm:spec_decode_num_drafts counter", *lines, "vllm:num_requests_running 0.0", ""]
+        )
 
-    async def _completion(self, writer: asyncio.StreamWriter, body: dict[str, Any], read: float, *, chat: bool) -> None:
+    async def _completion(
+        self, writer: asyncio.StreamWriter, body: dict[str, Any], read: float, *, chat: bool
+    ) -> None:
         settings = self.settings
         number = self._requests
         self._requests += 1
@@ -174,7 +216,9 @@ class GoldenServer:
         truth.ended = perf_counter()
         self._count(planned)
 
-    async def _stream(self, writer: asyncio.StreamWriter, writing: events.Writing, planned: list[Step], truth: Truth) -> None:
+    async def _stream(
+        self, writer: asyncio.StreamWriter, writing: events.Writing, planned: list[Step], truth: Truth
+    ) -> None:
         fault = truth.fault
         midway = len(planned) // 2 if fault in _MIDWAY else None
         if fault != "empty":
@@ -190,7 +234,8 @@ class GoldenServer:
                     await asyncio.sleep(delay)
                 if writer.is_closing():
                     raise _Gone
-                # The time is that of the step, whether or not its tokens are held back to be merged with the next one's.
+                # The time is that of the step, whether or not its tokens are held back to be merged with the
+                # next one's.
                 truth.writes.append((perf_counter(), step.tokens))
                 for piece in writing.step(index):
                     if self.settings.chunking in ("split", "packed"):

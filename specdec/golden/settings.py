@@ -31,12 +31,14 @@ FAULTS: dict[str, str] = {
 """Faults the server can play, and what each is."""
 
 Chunking = Literal["step", "token", "merged", "split", "packed"]
-"""How tokens become events and writes. ``step``: an event per step. ``token``: an event per token, those of a step in one write.
-``merged``: an event per ``merge`` steps. ``split``: an event per step, each cut into three writes. ``packed``: an event per
-token and writes cut in the middle of an event."""
+"""How tokens become events and writes. ``step``: an event per step. ``token``: an event per token, those of a
+step in one write. ``merged``: an event per ``merge`` steps. ``split``: an event per step, each cut into three
+writes. ``packed``: an event per token and writes cut in the middle of an event."""
 
 Usage = Literal["continuous", "final", "timings", "none"]
-"""Which counts are offered to a client that asks: cumulative usage on every event; usage at the end; llama.cpp's timings; none."""
+"""Which counts are offered to a client that asks: cumulative usage on every event; usage at the end;
+llama.cpp's timings; none.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

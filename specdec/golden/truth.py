@@ -39,8 +39,8 @@ class Uniform:
 class Speculation:
     """Each proposal is accepted with probability ``acceptance`` given that those before it were.
 
-    Source of the expectation: Leviathan et al., Fast Inference from Transformers via Speculative Decoding, equation 1,
-    with the number of usable proposals that the convention gives.
+    Source of the expectation: Leviathan et al., Fast Inference from Transformers via Speculative Decoding,
+    equation 1, with the number of usable proposals that the convention gives.
     """
 
     acceptance: float
@@ -81,11 +81,20 @@ class Step:
 
 
 def steps(
-    tokens: int, *, ttft: float, step: float, first: int, per_step: Uniform | Speculation, seed: int, jitter: float = 0.0
+    tokens: int,
+    *,
+    ttft: float,
+    step: float,
+    first: int,
+    per_step: Uniform | Speculation,
+    seed: int,
+    jitter: float = 0.0,
 ) -> list[Step]:
-    """The steps that yield ``tokens`` tokens: prefill with ``first`` of them at ``ttft``, then one step every ``step`` seconds.
+    """The steps that yield ``tokens`` tokens: prefill with ``first`` of them at ``ttft``, then one step every
+    ``step`` seconds.
 
-    The last step is cut to the length asked for. ``jitter`` varies each step's length uniformly by that share, both ways.
+    The last step is cut to the length asked for. ``jitter`` varies each step's length uniformly by that
+    share, both ways.
     """
     chosen = random.Random(seed)
     planned = [Step(ttft, min(first, tokens))]

@@ -1,6 +1,7 @@
 """The metrics of the exact lane, one module each.
 
-``ALL`` holds those that one request yields; they are what is published. ``OF_RUN`` holds those that need all requests of a variant.
+``ALL`` holds those that one request yields; they are what is published. ``OF_RUN`` holds those that need all
+requests of a variant.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from specdec.metrics.definition import Metric
 def acceptance_length(record: RequestRecord) -> float | None:
     """Mean tokens of a verified step by the server's own count: ``1 + accepted / drafts``.
 
-    None where the server reports nothing for the request, or not how often it verified. Unlike tokens per step it leaves out
-    steps that had no proposal to verify.
+    None where the server reports nothing for the request, or not how often it verified. Unlike tokens per
+    step it leaves out steps that had no proposal to verify.
     """
     server = record.server
     if server is None or not server.drafts:

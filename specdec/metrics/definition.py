@@ -1,4 +1,6 @@
-"""What a metric is. Each metric of the product is one small module here; dashboards and publisher read the same list."""
+"""What a metric is. Each metric of the product is one small module here; dashboards and publisher read the
+same list.
+"""
 
 from __future__ import annotations
 

@@ -11,4 +11,12 @@ def e2e(record: RequestRecord) -> float | None:
     return record.chunk_times[-1] if record.chunk_times else None
 
 
-E2E = Metric(name="EndToEndLatency", symbol="E2E", unit="Seconds", formula="t_m", source="docs/metrics.md", better="smaller", of=e2e)
+E2E = Metric(
+    name="EndToEndLatency",
+    symbol="E2E",
+    unit="Seconds",
+    formula="t_m",
+    source="docs/metrics.md",
+    better="smaller",
+    of=e2e,
+)

@@ -7,19 +7,25 @@ from specdec.metrics.definition import Metric
 
 
 def itl_samples(record: RequestRecord) -> list[tuple[float, int]]:
-    """(seconds per token, tokens) of each chunk after the first: ``(t_j - t_(j-1)) / (C_j - C_(j-1))``, ``C_j - C_(j-1)`` times.
+    """(seconds per token, tokens) of each chunk after the first: ``(t_j - t_(j-1)) / (C_j - C_(j-1))``, ``C_j
+    - C_(j-1)`` times.
 
-    The tokens of a chunk arrive together, and each is given its share of the wait. The mean over tokens is TPOT by construction; only the
-    spread says more. Empty where the server does not count per chunk.
+    The tokens of a chunk arrive together, and each is given its share of the wait. The mean over tokens is
+    TPOT by construction; only the spread says more. Empty where the server does not count per chunk.
     """
     if record.chunk_tokens is None:
         return []
     times, counts = record.chunk_times, record.chunk_tokens
-    return [((times[j] - times[j - 1]) / (counts[j] - counts[j - 1]), counts[j] - counts[j - 1]) for j in range(1, len(times))]
+    return [
+        ((times[j] - times[j - 1]) / (counts[j] - counts[j - 1]), counts[j] - counts[j - 1])
+        for j in range(1, len(times))
+    ]
 
 
 def itl(record: RequestRecord) -> float | None:
-    """Median over the tokens of one request of the amortised inter-token latency, seconds; None without per-chunk counts."""
+    """Median over the tokens of one request of the amortised inter-token latency, seconds; None without
+    per-chunk counts.
+    """
     samples = sorted(itl_samples(record))
     half = sum(tokens for _, tokens in samples) / 2
     passed = 0

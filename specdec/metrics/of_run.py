@@ -24,11 +24,14 @@ class RunMetric:
 
 
 def loaded_seconds(records: Sequence[RequestRecord]) -> float:
-    """Seconds during which at least one of these requests was in flight: the union of their times from sending to the last token.
+    """Seconds during which at least one of these requests was in flight: the union of their times from
+    sending to the last token.
 
     Variants take turns, so that the time from first to last would count the others' turns too.
     """
-    spans = sorted((record.sent, record.sent + record.chunk_times[-1]) for record in records if record.chunk_times)
+    spans = sorted(
+        (record.sent, record.sent + record.chunk_times[-1]) for record in records if record.chunk_times
+    )
     total, until = 0.0, float("-inf")
     for start, end in spans:
         total += max(0.0, end - max(start, until))

@@ -7,7 +7,9 @@ from specdec.metrics.definition import Metric
 
 
 def output_tokens(record: RequestRecord) -> float | None:
-    """Completion tokens of the request: ``C``, by the source that ``token_source`` names. None when not known."""
+    """Completion tokens of the request: ``C``, by the source that ``token_source`` names. None when not
+    known.
+    """
     return None if record.output_tokens is None else float(record.output_tokens)
 
 

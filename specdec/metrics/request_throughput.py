@@ -7,7 +7,9 @@ from specdec.metrics.definition import Metric
 
 
 def request_throughput(record: RequestRecord) -> float | None:
-    """Output tokens over the time to the last of them: ``C / t_m``, tokens per second. None without tokens or a count."""
+    """Output tokens over the time to the last of them: ``C / t_m``, tokens per second. None without tokens or
+    a count.
+    """
     if record.output_tokens is None or not record.chunk_times or record.chunk_times[-1] <= 0:
         return None
     return record.output_tokens / record.chunk_times[-1]

@@ -18,8 +18,8 @@ def step_gaps(record: RequestRecord) -> list[float]:
 def step_gap(record: RequestRecord) -> float | None:
     """Mean seconds between steps: ``(t_s - t_1) / (s - 1)`` over s steps. None with fewer than two.
 
-    This is what many tools call inter-token latency. With speculation a step yields several tokens, so it says how smoothly
-    text appears and not how fast tokens come.
+    This is what many tools call inter-token latency. With speculation a step yields several tokens, so it
+    says how smoothly text appears and not how fast tokens come.
     """
     if record.chunk_steps:
         steps = record.chunk_steps[-1] - record.chunk_steps[0]

@@ -10,8 +10,8 @@ BURST = 0.2
 """Share of the typical gap below which two chunks may belong to one step."""
 
 BURSTS = 0.05
-"""Share of such gaps from which a server is taken to send steps in several chunks. Fewer are late reads of a busy machine, which
-would show a plain variant with more than one token per step."""
+"""Share of such gaps from which a server is taken to send steps in several chunks. Fewer are late reads of a
+busy machine, which would show a plain variant with more than one token per step."""
 
 
 MULTIPLE = 0.1
@@ -19,10 +19,12 @@ MULTIPLE = 0.1
 
 
 def typical_gap(times: tuple[float, ...]) -> float:
-    """The gap between chunks that half of the time is spent in gaps no longer than: a median weighted by duration, seconds.
+    """The gap between chunks that half of the time is spent in gaps no longer than: a median weighted by
+    duration, seconds.
 
-    Gaps inside a burst are many but take no time, so that they do not pull it down as they would a plain median. Of twenty gaps
-    or more the longest fiftieth is left out: one long pause must not make bursts of everything else.
+    Gaps inside a burst are many but take no time, so that they do not pull it down as they would a plain
+    median. Of twenty gaps or more the longest fiftieth is left out: one long pause must not make bursts of
+    everything else.
     """
     gaps = sorted(b - a for a, b in pairwise(times))
     if len(gaps) >= 20:
@@ -39,13 +41,14 @@ def typical_gap(times: tuple[float, ...]) -> float:
 def step_starts(record: RequestRecord) -> tuple[int, ...]:
     """Indexes of the chunks that begin a step, 0 among them.
 
-    A server sends a step as one chunk, or each of its tokens as a chunk, a moment apart. It is taken to do the first if at least
-    a share of ``MULTIPLE`` of the chunks brings several tokens, or if it told its steps itself (``token_source`` is
-    ``server-timings``). Else a chunk that comes sooner than ``BURST`` times the typical gap after the one before it belongs to
-    the same step, if at least a share of ``BURSTS`` of the gaps is so short.
+    A server sends a step as one chunk, or each of its tokens as a chunk, a moment apart. It is taken to do
+    the first if at least a share of ``MULTIPLE`` of the chunks brings several tokens, or if it told its steps
+    itself (``token_source`` is ``server-timings``). Else a chunk that comes sooner than ``BURST`` times the
+    typical gap after the one before it belongs to the same step, if at least a share of ``BURSTS`` of the
+    gaps is so short.
 
-    A client that gets too little processor time reads several chunks at once and takes them for a burst: on a plain variant, whose
-    tokens per step must be 1, that shows.
+    A client that gets too little processor time reads several chunks at once and takes them for a burst: on a
+    plain variant, whose tokens per step must be 1, that shows.
     """
     times = record.chunk_times
     every = tuple(range(len(times)))

@@ -9,7 +9,8 @@ from specdec.metrics.of_run import RunMetric, loaded_seconds
 
 
 def system_throughput(records: Sequence[RequestRecord]) -> float | None:
-    """Output tokens of the requests that ended ``ok`` over the seconds in which any was in flight. None without tokens.
+    """Output tokens of the requests that ended ``ok`` over the seconds in which any was in flight. None
+    without tokens.
 
     The records are all those of one variant, warm-up left out: what failed took its time too.
     """

@@ -9,11 +9,12 @@ from specdec.metrics.tpot import tokens_after_first_chunk
 
 
 def tokens_per_step(record: RequestRecord) -> float | None:
-    """Tokens after the first step over the steps they came in: ``(C_m - C_1) / (s - 1)``. None without counts or a second step.
+    """Tokens after the first step over the steps they came in: ``(C_m - C_1) / (s - 1)``. None without counts
+    or a second step.
 
-    Where the server tells its steps (``chunk_steps``), ``s`` is its count. 1 on a plain variant; more there means that its server
-    merges steps, and then it merges the speculative ones too. Needs no help from the server beyond token counts, so that it
-    holds on stacks whose acceptance counters stay at zero.
+    Where the server tells its steps (``chunk_steps``), ``s`` is its count. 1 on a plain variant; more there
+    means that its server merges steps, and then it merges the speculative ones too. Needs no help from the
+    server beyond token counts, so that it holds on stacks whose acceptance counters stay at zero.
     """
     tokens = tokens_after_first_chunk(record)
     if record.chunk_steps and tokens is not None:

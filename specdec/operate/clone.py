@@ -1,4 +1,6 @@
-"""Adds a region to an experiment file as text: comments, order and spelling of everything else stay as they are."""
+"""Adds a region to an experiment file as text: comments, order and spelling of everything else stay as they
+are.
+"""
 
 from __future__ import annotations
 
@@ -47,5 +49,13 @@ def source_of(experiment: Experiment, region: str) -> str:
         if name != region:
             return name
     raise BadInputError(
-        "experiment", [Mistake("regions", list(experiment.regions), f"has nothing to copy to {region} from", "Name the other region too")]
+        "experiment",
+        [
+            Mistake(
+                "regions",
+                list(experiment.regions),
+                f"has nothing to copy to {region} from",
+                "Name the other region too",
+            )
+        ],
     )

@@ -24,7 +24,8 @@ class Stored:
         key: object key.
         size: bytes.
         checksums: field name to value, of checksums over the whole object only.
-        etag: MD5 of the content where the object was uploaded in one part and not encrypted with a KMS key; else None.
+        etag: MD5 of the content where the object was uploaded in one part and not encrypted with a KMS key;
+            else None.
     """
 
     key: str
@@ -40,7 +41,8 @@ class Copied:
     Attributes:
         copied: keys copied now.
         kept: keys that were there and equal.
-        by_size_only: keys for which the two buckets share no checksum, so that only the sizes could be compared.
+        by_size_only: keys for which the two buckets share no checksum, so that only the sizes could be
+            compared.
     """
 
     copied: tuple[str, ...]
@@ -81,7 +83,9 @@ def describe(client: Any, bucket: str, key: str) -> Stored | None:
 
 
 def same(source: Stored, target: Stored) -> tuple[bool, bool]:
-    """Whether two objects have the same content, and whether a checksum says so rather than the size alone."""
+    """Whether two objects have the same content, and whether a checksum says so rather than the size
+    alone.
+    """
     if source.size != target.size:
         return False, True
     shared = source.checksums.keys() & target.checksums.keys()
@@ -99,7 +103,9 @@ def keys_under(client: Any, bucket: str, prefixes: Iterable[str]) -> list[str]:
     """
     with calls():
         found = [
-            entry["Key"] for prefix in prefixes for entry in pages(client, "list_objects_v2", "Contents", Bucket=bucket, Prefix=prefix)
+            entry["Key"]
+            for prefix in prefixes
+            for entry in pages(client, "list_objects_v2", "Contents", Bucket=bucket, Prefix=prefix)
         ]
     unique = list(dict.fromkeys(found))
     markers = (f"/{MODEL_MARKER}", f"/{ARTIFACT_MARKER}")
@@ -126,7 +132,8 @@ def copy(
         on_object: told each key, how many are done, and how many there are.
 
     Raises:
-        CopyFault: an object differs from its original after it was copied; nothing after it is copied, so no marker either.
+        CopyFault: an object differs from its original after it was copied; nothing after it is copied, so no
+            marker either.
         NoAccessError: the caller may not read or write.
     """
     copied: list[str] = []
@@ -136,7 +143,9 @@ def copy(
         on_object(key, index, len(keys))
         original = describe(source, source_bucket, key)
         if original is None:
-            raise CopyFault(f"{key} vanished from {source_bucket} during the copy", remedy="Run the command again")
+            raise CopyFault(
+                f"{key} vanished from {source_bucket} during the copy", remedy="Run the command again"
+            )
         there = describe(target, target_bucket, key)
         equal, certain = same(original, there) if there else (False, True)
         if not equal:
@@ -147,7 +156,8 @@ def copy(
             equal, certain = same(original, there) if there else (False, True)
             if not equal:
                 raise CopyFault(
-                    f"{key} arrived in {target_bucket} with other content", remedy=f"aws s3 rm s3://{target_bucket}/{key}, and run again"
+                    f"{key} arrived in {target_bucket} with other content",
+                    remedy=f"aws s3 rm s3://{target_bucket}/{key}, and run again",
                 )
             copied.append(key)
         else:

@@ -45,7 +45,9 @@ class Kubectl:
     def __init__(self, experiment: Experiment, region: str, clients: Clients) -> None:
         found = shutil.which("kubectl")
         if found is None:
-            raise Unreachable("kubectl is not installed", remedy="Install kubectl, within one minor version of the cluster")
+            raise Unreachable(
+                "kubectl is not installed", remedy="Install kubectl, within one minor version of the cluster"
+            )
         self._kubectl = found
         self._clients = clients
         self._name = experiment.stack_name(region)
@@ -55,7 +57,9 @@ class Kubectl:
             except ClientError as error:
                 if code(error) != "ResourceNotFoundException":
                     raise
-                raise Unreachable(f"there is no cluster {self._name}", remedy=f"uv run npx cdk deploy {self._name}") from None
+                raise Unreachable(
+                    f"there is no cluster {self._name}", remedy=f"uv run npx cdk deploy {self._name}"
+                ) from None
         self._endpoint = str(cluster.get("endpoint", ""))
         self._authority = str(cluster.get("certificateAuthority", {}).get("data", ""))
 
@@ -92,9 +96,23 @@ class Kubectl:
                 raise Unreachable(f"the API of {self._name} does not answer", remedy=_PRIVATE) from None
         if ended.returncode:
             message = ended.stderr.strip() or f"kubectl ended with {ended.returncode}"
-            if any(sign in message for sign in ("i/o timeout", "no such host", "connection refused", "context deadline", "Client.Timeout")):
-                raise Unreachable(f"the API of {self._name} cannot be reached: {message.splitlines()[-1]}", remedy=_PRIVATE)
-            raise SpecdecError(f"kubectl {' '.join(arguments[:2])}: {message}", remedy="Is this identity in cluster.admin_principal_arns?")
+            if any(
+                sign in message
+                for sign in (
+                    "i/o timeout",
+                    "no such host",
+                    "connection refused",
+                    "context deadline",
+                    "Client.Timeout",
+                )
+            ):
+                raise Unreachable(
+                    f"the API of {self._name} cannot be reached: {message.splitlines()[-1]}", remedy=_PRIVATE
+                )
+            raise SpecdecError(
+                f"kubectl {' '.join(arguments[:2])}: {message}",
+                remedy="Is this identity in cluster.admin_principal_arns?",
+            )
         return ended.stdout
 
     def items(self, kind: str) -> list[dict[str, Any]]:
@@ -107,13 +125,21 @@ class Kubectl:
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "specdec",
-            "clusters": [{"name": "specdec", "cluster": {"server": self._endpoint, "certificate-authority-data": self._authority}}],
+            "clusters": [
+                {
+                    "name": "specdec",
+                    "cluster": {"server": self._endpoint, "certificate-authority-data": self._authority},
+                }
+            ],
             "users": [{"name": "specdec", "user": {"token": token(self._clients, self._name)}}],
             "contexts": [{"name": "specdec", "context": {"cluster": "specdec", "user": "specdec"}}],
         }
 
 
-_PRIVATE = "The endpoint is private unless cluster.public_access_cidrs holds this address; run the command inside the VPC, or add it"
+_PRIVATE = (
+    "The endpoint is private unless cluster.public_access_cidrs holds this address; run the command inside"
+    " the VPC, or add it"
+)
 
 
 def token(clients: Clients, cluster: str) -> str:
@@ -129,7 +155,9 @@ def token(clients: Clients, cluster: str) -> str:
     # Before signing, so that the signature covers the header.
     sts.meta.events.register("before-sign.sts.GetCallerIdentity", name_cluster)
     with calls():
-        url = str(sts.generate_presigned_url("get_caller_identity", ExpiresIn=_TOKEN_SECONDS, HttpMethod="GET"))
+        url = str(
+            sts.generate_presigned_url("get_caller_identity", ExpiresIn=_TOKEN_SECONDS, HttpMethod="GET")
+        )
     return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
 
 
@@ -143,8 +171,11 @@ def status(kubectl: Kubectl, experiment: Experiment) -> list[Step]:
     steps = [_service(variant.service, deployments.get(variant.service)) for variant in experiment.variants]
     jobs: dict[str, dict[str, Any]] = {}
     for item in sorted(kubectl.items("jobs"), key=lambda item: item["metadata"]["creationTimestamp"]):
-        # A later benchmark run is another Job of the same workload, and how the earlier one ended no longer matters.
-        jobs[item["metadata"].get("labels", {}).get("app.kubernetes.io/name", item["metadata"]["name"])] = item
+        # A later benchmark run is another Job of the same workload, and how the earlier one ended no longer
+        # matters.
+        jobs[item["metadata"].get("labels", {}).get("app.kubernetes.io/name", item["metadata"]["name"])] = (
+            item
+        )
     return [*steps, *(_job(item) for item in jobs.values())]
 
 
@@ -155,21 +186,55 @@ def _service(name: str, found: dict[str, Any] | None) -> Step:
     conditions = {condition["type"]: condition for condition in found["status"].get("conditions", [])}
     progressing = conditions.get("Progressing", {})
     if ready >= wanted > 0:
-        return Step(f"service {name}", "done", "ready", conditions.get("Available", {}).get("lastTransitionTime"), "Kubernetes")
+        return Step(
+            f"service {name}",
+            "done",
+            "ready",
+            conditions.get("Available", {}).get("lastTransitionTime"),
+            "Kubernetes",
+        )
     if progressing.get("status") == "False":
-        return Step(f"service {name}", "failed", str(progressing.get("message", "")), progressing.get("lastTransitionTime"), "Kubernetes")
-    return Step(f"service {name}", "waiting", f"{ready} of {wanted} ready", progressing.get("lastTransitionTime"), "Kubernetes")
+        return Step(
+            f"service {name}",
+            "failed",
+            str(progressing.get("message", "")),
+            progressing.get("lastTransitionTime"),
+            "Kubernetes",
+        )
+    return Step(
+        f"service {name}",
+        "waiting",
+        f"{ready} of {wanted} ready",
+        progressing.get("lastTransitionTime"),
+        "Kubernetes",
+    )
 
 
 def _job(found: dict[str, Any]) -> Step:
     name = f"job {found['metadata']['name']}"
-    conditions = {condition["type"]: condition for condition in found["status"].get("conditions", []) if condition["status"] == "True"}
+    conditions = {
+        condition["type"]: condition
+        for condition in found["status"].get("conditions", [])
+        if condition["status"] == "True"
+    }
     if "Failed" in conditions:
         failed = conditions["Failed"]
-        return Step(name, "failed", f"{failed.get('reason')}: {failed.get('message')}", failed.get("lastTransitionTime"), "Kubernetes")
+        return Step(
+            name,
+            "failed",
+            f"{failed.get('reason')}: {failed.get('message')}",
+            failed.get("lastTransitionTime"),
+            "Kubernetes",
+        )
     if "Complete" in conditions:
         return Step(name, "done", "complete", conditions["Complete"].get("lastTransitionTime"), "Kubernetes")
     if found["spec"].get("suspend"):
         return Step(name, "waiting", "suspended until nodes are wanted", None, "Kubernetes")
     active = found["status"].get("active", 0)
-    return Step(name, "waiting", "running" if active else "not started", found["status"].get("startTime"), "Kubernetes")
+    return Step(
+        name,
+        "waiting",
+        "running" if active else "not started",
+        found["status"].get("startTime"),
+        "Kubernetes",
+    )

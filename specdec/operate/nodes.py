@@ -62,8 +62,14 @@ def group_of(experiment: Experiment, region: str, clients: Clients) -> tuple[str
             names = []
         found = [name for name in names if name.startswith(PREFIX)]
         if not found:
-            raise SpecdecError(f"no accelerator nodes in {region}: {cluster} is not deployed", remedy=f"uv run npx cdk deploy {cluster}")
-        return found[0], clients("eks").describe_nodegroup(clusterName=cluster, nodegroupName=found[0])["nodegroup"]
+            raise SpecdecError(
+                f"no accelerator nodes in {region}: {cluster} is not deployed",
+                remedy=f"uv run npx cdk deploy {cluster}",
+            )
+        return (
+            found[0],
+            clients("eks").describe_nodegroup(clusterName=cluster, nodegroupName=found[0])["nodegroup"],
+        )
 
 
 def resize(experiment: Experiment, region: str, clients: Clients, *, nodes: int) -> str:
@@ -77,7 +83,9 @@ def resize(experiment: Experiment, region: str, clients: Clients, *, nodes: int)
     name, group = group_of(experiment, region, clients)
     largest = max(int(group["scalingConfig"]["maxSize"]), 1)
     if nodes > largest:
-        raise SpecdecError(f"{nodes} nodes asked for, {largest} are the most", remedy="Raise capacity.max_nodes and deploy")
+        raise SpecdecError(
+            f"{nodes} nodes asked for, {largest} are the most", remedy="Raise capacity.max_nodes and deploy"
+        )
     with calls():
         try:
             clients("eks").update_nodegroup_config(
@@ -86,8 +94,14 @@ def resize(experiment: Experiment, region: str, clients: Clients, *, nodes: int)
                 scalingConfig={"minSize": 0, "maxSize": largest, "desiredSize": nodes},
             )
         except ClientError as error:
-            if code(error) in ("ResourceInUseException", "InvalidRequestException", "InvalidParameterException"):
-                raise SpecdecError(f"EKS refuses: {error}", remedy="If another update is under way, wait until it has ended") from None
+            if code(error) in (
+                "ResourceInUseException",
+                "InvalidRequestException",
+                "InvalidParameterException",
+            ):
+                raise SpecdecError(
+                    f"EKS refuses: {error}", remedy="If another update is under way, wait until it has ended"
+                ) from None
             raise
     return name
 
@@ -112,7 +126,13 @@ def status(experiment: Experiment, region: str, clients: Clients) -> list[Step]:
 def _alarms(stack: str, clients: Clients) -> list[Step]:
     try:
         with calls():
-            found = pages(clients("cloudwatch"), "describe_alarms", "MetricAlarms", AlarmNamePrefix=f"{stack}-", StateValue="ALARM")
+            found = pages(
+                clients("cloudwatch"),
+                "describe_alarms",
+                "MetricAlarms",
+                AlarmNamePrefix=f"{stack}-",
+                StateValue="ALARM",
+            )
     except DeniedError as error:
         return [Step("alarms", "not known", str(error), None, "CloudWatch")]
     return [
@@ -134,7 +154,13 @@ def _capacity(name: str, group: dict[str, Any], wanted: int) -> Step:
         told = "; ".join(f"{issue.get('code')}: {issue.get('message')}" for issue in issues)
         return Step("capacity", "failed", f"{name}: {told}", None, "EKS")
     active = group["status"] == "ACTIVE"
-    return Step("capacity", "done" if active else "waiting", f"{name} is {group['status']}, {wanted} nodes wanted", None, "EKS")
+    return Step(
+        "capacity",
+        "done" if active else "waiting",
+        f"{name} is {group['status']}, {wanted} nodes wanted",
+        None,
+        "EKS",
+    )
 
 
 def _instances(experiment: Experiment, region: str, clients: Clients, name: str, wanted: int) -> Step:
@@ -149,7 +175,13 @@ def _instances(experiment: Experiment, region: str, clients: Clients, name: str,
     running = [instance for instance in instances if instance["State"]["Name"] == "running"]
     latest = max((instance["LaunchTime"] for instance in running), default=None)
     state = "done" if len(running) == wanted else "waiting"
-    return Step("instances running", state, f"{len(running)} of {wanted}", latest.isoformat() if latest else None, "EC2")
+    return Step(
+        "instances running",
+        state,
+        f"{len(running)} of {wanted}",
+        latest.isoformat() if latest else None,
+        "EC2",
+    )
 
 
 def _stored(experiment: Experiment, clients: Clients, bucket: str) -> list[Step]:
@@ -172,13 +204,19 @@ def _latest_run(clients: Clients, bucket: str) -> Step:
         return Step("benchmark", "waiting", "no run has ended yet", None, "S3")
     run, made = found[0]
     outcome = outcome_of(clients, bucket, run)
-    return Step("benchmark", "done" if outcome == "complete" else "failed", f"run {run}: {outcome}", made, "S3")
+    return Step(
+        "benchmark", "done" if outcome == "complete" else "failed", f"run {run}: {outcome}", made, "S3"
+    )
 
 
 def outcome_of(clients: Clients, bucket: str, run: str) -> str:
-    """How a run ended, by its manifest: ``complete``, or ``interrupted`` or ``failed`` with the reason behind it."""
+    """How a run ended, by its manifest: ``complete``, or ``interrupted`` or ``failed`` with the reason behind
+    it.
+    """
     with calls():
-        text = clients("s3").get_object(Bucket=bucket, Key=f"{RUNS}{run}/manifest.json")["Body"].read().decode()
+        text = (
+            clients("s3").get_object(Bucket=bucket, Key=f"{RUNS}{run}/manifest.json")["Body"].read().decode()
+        )
     try:
         manifest = RunManifest.from_json(text)
     except ValueError as error:
@@ -187,10 +225,14 @@ def outcome_of(clients: Clients, bucket: str, run: str) -> str:
 
 
 def runs(clients: Clients, bucket: str) -> list[tuple[str, str]]:
-    """Run ids with the time of their manifest, ISO 8601, the newest first. A run without a manifest has not ended."""
+    """Run ids with the time of their manifest, ISO 8601, the newest first. A run without a manifest has not
+    ended.
+    """
     with calls():
         entries = pages(clients("s3"), "list_objects_v2", "Contents", Bucket=bucket, Prefix=RUNS)
     ended = [
-        (entry["Key"].split("/")[1], entry["LastModified"].isoformat()) for entry in entries if entry["Key"].endswith("/manifest.json")
+        (entry["Key"].split("/")[1], entry["LastModified"].isoformat())
+        for entry in entries
+        if entry["Key"].endswith("/manifest.json")
     ]
     return sorted(ended, reverse=True)

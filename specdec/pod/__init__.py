@@ -1,1 +1,3 @@
-"""What runs in the benchmark pod: waits for the services, measures both lanes, publishes, and leaves the run in the bucket."""
+"""What runs in the benchmark pod: waits for the services, measures both lanes, publishes, and leaves the run
+in the bucket.
+"""

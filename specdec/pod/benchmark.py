@@ -35,8 +35,8 @@ def say(message: str) -> None:
 def measure(settings: Settings, *, session: boto3.Session | None = None) -> int:
     """Runs the lanes that the experiment names and returns the exit code.
 
-    The LLMPerf lane goes first, so that the manifest, which the exact lane writes, is last. Order of the end: publish, then
-    upload; a failure of the first does not keep the second from happening.
+    The LLMPerf lane goes first, so that the manifest, which the exact lane writes, is last. Order of the end:
+    publish, then upload; a failure of the first does not keep the second from happening.
 
     Raises:
         SpecdecError: nothing was measured, or the run could not be stored.
@@ -69,13 +69,21 @@ def _measure_lanes(settings: Settings, run: str, folder: Path) -> None:
     from specdec.benchmark import run as exact
 
     experiment = settings.experiment
-    environment: dict[str, Any] = {"stack": settings.stack, "region": settings.region, "place": "benchmark pod"}
+    environment: dict[str, Any] = {
+        "stack": settings.stack,
+        "region": settings.region,
+        "place": "benchmark pod",
+    }
     cases: list[Case] = []
     if "llmperf" in experiment.benchmark.lanes:
         cases = _llmperf(settings, folder)
-    plan = Plan.from_experiment(experiment, settings.services, run=run, base=settings.work, environment=environment)
+    plan = Plan.from_experiment(
+        experiment, settings.services, run=run, base=settings.work, environment=environment
+    )
     if "exact" in experiment.benchmark.lanes:
-        manifest = exact.run(plan, folder, on_event=lambda event: say(f"{event.message} {event.done}/{event.total}"))
+        manifest = exact.run(
+            plan, folder, on_event=lambda event: say(f"{event.message} {event.done}/{event.total}")
+        )
         say(f"exact lane: {manifest.status}, {manifest.counts}")
     else:
         _only_llmperf(plan, folder, cases)
@@ -86,7 +94,10 @@ def _llmperf(settings: Settings, folder: Path) -> list[Case]:
     from specdec.pod import sources
 
     if settings.llmperf_python is None:
-        raise SpecdecError("the llmperf lane is asked for and LLMPERF_PYTHON is not set", remedy="Start the pod by charts/pod/start.sh")
+        raise SpecdecError(
+            "the llmperf lane is asked for and LLMPERF_PYTHON is not set",
+            remedy="Start the pod by charts/pod/start.sh",
+        )
     benchmark = settings.experiment.benchmark
     scratch = settings.work / "llmperf"
     installation = llmperf_run.Installation(
@@ -100,7 +111,11 @@ def _llmperf(settings: Settings, folder: Path) -> list[Case]:
         thinking=benchmark.thinking,
     )
     cases = llmperf_run.run_lane(
-        installation, arguments, settings.services, folder, on_event=lambda message, done, total: say(f"{message} {done}/{total}")
+        installation,
+        arguments,
+        settings.services,
+        folder,
+        on_event=lambda message, done, total: say(f"{message} {done}/{total}"),
     )
     for case in cases:
         for problem in case.problems:
@@ -109,7 +124,9 @@ def _llmperf(settings: Settings, folder: Path) -> list[Case]:
 
 
 def _only_llmperf(plan: Plan, folder: Path, cases: list[Case]) -> None:
-    """Records and manifest of a run without the exact lane: no records, and complete if every call gave results."""
+    """Records and manifest of a run without the exact lane: no records, and complete if every call gave
+    results.
+    """
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     (folder / store.RECORDS).write_bytes(b"")
     empty = [f"{case.variant}, {case.test_case}" for case in cases if not case.requests]
@@ -131,7 +148,15 @@ def _only_llmperf(plan: Plan, folder: Path, cases: list[Case]) -> None:
     whole.write(folder / store.MANIFEST, manifest.to_json())
 
 
-def _deliver(settings: Settings, run: str, folder: Path, metrics: CloudWatchClient, aws: boto3.Session, *, interrupted: bool) -> int:
+def _deliver(
+    settings: Settings,
+    run: str,
+    folder: Path,
+    metrics: CloudWatchClient,
+    aws: boto3.Session,
+    *,
+    interrupted: bool,
+) -> int:
     finished = (folder / store.MANIFEST).exists()
     published = True
     try:
@@ -182,8 +207,12 @@ def wait_for_services(services: dict[str, str], *, seconds: float, poll: float =
         if not waiting:
             return
         if time.monotonic() >= deadline:
-            words = "; ".join(f"{variant} at {services[variant]}: {problem}" for variant, problem in waiting.items())
-            raise EnvironmentFault(f"not ready after {seconds:.0f} s: {words}", remedy="Look at the servers' pods and logs")
+            words = "; ".join(
+                f"{variant} at {services[variant]}: {problem}" for variant, problem in waiting.items()
+            )
+            raise EnvironmentFault(
+                f"not ready after {seconds:.0f} s: {words}", remedy="Look at the servers' pods and logs"
+            )
         now = ", ".join(f"{variant}: {problem}" for variant, problem in waiting.items())
         if now != told:
             say(f"waiting for {now}")
@@ -195,7 +224,7 @@ def _not_ready(url: str) -> str | None:
     base = url.rstrip("/").removesuffix("/v1")
     for path in ("/health", "/v1/models"):
         try:
-            with urllib.request.urlopen(f"{base}{path}", timeout=10) as answer:  # noqa: S310 (the scheme is the Job's)
+            with urllib.request.urlopen(f"{base}{path}", timeout=10) as answer:  # noqa: S310
                 answer.read()
         except urllib.error.HTTPError as error:
             return f"{path} answers {error.code}"

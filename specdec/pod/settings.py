@@ -40,8 +40,8 @@ class Settings:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Settings:
-        """Reads ``EXPERIMENT`` (path of the resolved experiment as JSON), ``SERVICES`` (JSON), ``BUCKET``, ``AWS_REGION``, ``STACK``,
-        ``WAIT_SECONDS``, ``WORK`` and ``LLMPERF_PYTHON``.
+        """Reads ``EXPERIMENT`` (path of the resolved experiment as JSON), ``SERVICES`` (JSON), ``BUCKET``,
+        ``AWS_REGION``, ``STACK``, ``WAIT_SECONDS``, ``WORK`` and ``LLMPERF_PYTHON``.
 
         Raises:
             BadInputError: one is missing or wrong; every mistake is in the message.
@@ -51,14 +51,25 @@ class Settings:
         from specdec.experiment import Experiment
 
         names = ("EXPERIMENT", "SERVICES", "BUCKET", "AWS_REGION", "STACK", "WAIT_SECONDS")
-        mistakes = [Mistake(name, None, "is not set", "Set it in the Job") for name in names if not environment.get(name)]
+        mistakes = [
+            Mistake(name, None, "is not set", "Set it in the Job")
+            for name in names
+            if not environment.get(name)
+        ]
         if mistakes:
             raise BadInputError("environment", mistakes)
         path = Path(environment["EXPERIMENT"])
         try:
             experiment = Experiment.model_validate_json(path.read_text(encoding="utf-8"))
         except (OSError, ValidationError) as error:
-            mistakes.append(Mistake("EXPERIMENT", str(path), f"is no experiment: {error}", "Write Experiment.resolved() as JSON"))
+            mistakes.append(
+                Mistake(
+                    "EXPERIMENT",
+                    str(path),
+                    f"is no experiment: {error}",
+                    "Write Experiment.resolved() as JSON",
+                )
+            )
             raise BadInputError("environment", mistakes) from None
         services: dict[str, str] = json.loads(environment["SERVICES"])
         return cls(

@@ -19,7 +19,9 @@ from specdec.errors import EnvironmentFault, SpecdecError
 ARCHIVE = f"https://github.com/ray-project/llmperf/archive/{COMMIT}.tar.gz"
 
 TOKENIZER_REVISION = "0984d03108b1a041ed679bd253b6519b7e1a4778"
-"""Commit of hf-internal-testing/llama-tokenizer that the transformers library's own tests pin (tests/models/llama)."""
+"""Commit of hf-internal-testing/llama-tokenizer that the transformers library's own tests pin
+(tests/models/llama).
+"""
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 TOKENIZER_BASE = f"https://huggingface.co/hf-internal-testing/llama-tokenizer/resolve/{TOKENIZER_REVISION}"
 
@@ -41,7 +43,8 @@ def fetch(url: str) -> bytes:
         except (urllib.error.URLError, OSError) as error:
             if attempt == _ATTEMPTS - 1:
                 raise EnvironmentFault(
-                    f"{url} cannot be fetched: {error}", remedy="Let the pod reach it, or drop the llmperf lane"
+                    f"{url} cannot be fetched: {error}",
+                    remedy="Let the pod reach it, or drop the llmperf lane",
                 ) from None
             time.sleep(2.0**attempt)
     raise AssertionError("unreachable")
@@ -50,7 +53,8 @@ def fetch(url: str) -> bytes:
 def llmperf(target: Path, *, get: Fetch = fetch, tree: str = TREE) -> Path:
     """LLMPerf's source at the pinned commit, in ``target``.
 
-    The archive is made anew by its host, so its own bytes prove nothing: the files are checked against the commit's git tree.
+    The archive is made anew by its host, so its own bytes prove nothing: the files are checked against the
+    commit's git tree.
 
     Raises:
         EnvironmentFault: not to be had.
@@ -61,7 +65,10 @@ def llmperf(target: Path, *, get: Fetch = fetch, tree: str = TREE) -> Path:
     (source,) = [path for path in target.iterdir() if path.is_dir()]
     found = git_tree(source)
     if found != tree:
-        raise SpecdecError(f"{ARCHIVE} holds git tree {found}, {tree} was expected", remedy="Do not run it; find out who changed it")
+        raise SpecdecError(
+            f"{ARCHIVE} holds git tree {found}, {tree} was expected",
+            remedy="Do not run it; find out who changed it",
+        )
     return source
 
 
@@ -86,14 +93,18 @@ def git_tree(folder: Path) -> str:
     for path in folder.iterdir():
         name = path.name.encode()
         if path.is_symlink():
-            entries.append((path.name, b"120000 " + name + b"\0" + _object("blob", os.fsencode(path.readlink()))))
+            entries.append(
+                (path.name, b"120000 " + name + b"\0" + _object("blob", os.fsencode(path.readlink())))
+            )
         elif path.is_dir():
             # Git sorts folders as if their names ended in a slash.
             entries.append((path.name + "/", b"40000 " + name + b"\0" + bytes.fromhex(git_tree(path))))
         else:
             mode = b"100755 " if path.stat().st_mode & stat.S_IXUSR else b"100644 "
             entries.append((path.name, mode + name + b"\0" + _object("blob", path.read_bytes())))
-    return _object("tree", b"".join(entry for _, entry in sorted(entries, key=lambda entry: entry[0].encode()))).hex()
+    return _object(
+        "tree", b"".join(entry for _, entry in sorted(entries, key=lambda entry: entry[0].encode()))
+    ).hex()
 
 
 def _object(kind: str, content: bytes) -> bytes:

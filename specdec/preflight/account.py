@@ -14,13 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
-"""Where ``cdk bootstrap`` writes its version. Source: bootstrap-template.yaml in the CDK CLI, default qualifier."""
+"""Where ``cdk bootstrap`` writes its version. Source: bootstrap-template.yaml in the CDK CLI, default
+qualifier.
+"""
 
 BOOTSTRAP_NEEDED = 6
-"""Lowest bootstrap version a stack of this CDK deploys with. Source: ``requiresBootstrapStackVersion`` in the cloud assembly."""
+"""Lowest bootstrap version a stack of this CDK deploys with. Source: ``requiresBootstrapStackVersion`` in the
+cloud assembly.
+"""
 
 BOOTSTRAP_RECENT = 21
-"""From this version on, the bootstrap bucket and roles carry the hardening against foreign buckets (aws-cdk v2.149, 2024)."""
+"""From this version on, the bootstrap bucket and roles carry the hardening against foreign buckets (aws-cdk
+v2.149, 2024).
+"""
 
 HOME = "us-east-1"
 """A region that every account has: asked where the experiment's own region does not know the caller."""
@@ -55,7 +61,12 @@ def identity(scope: Scope) -> Iterator[Finding]:
     """Says which account and identity everything below is about."""
     yield Finding("identity", "ok", f"account {scope.account} as {scope.caller}")
     if scope.caller.endswith(":root"):
-        yield Finding("identity", "warning", "this is the account's root user", "Use a role: IAM console > Roles, or IAM Identity Center")
+        yield Finding(
+            "identity",
+            "warning",
+            "this is the account's root user",
+            "Use a role: IAM console > Roles, or IAM Identity Center",
+        )
 
 
 def region(scope: Scope) -> Iterator[Finding]:
@@ -82,9 +93,16 @@ def _opt_in(ec2: Any, name: str) -> str | None:
 def judge_region(name: str, status: str | None) -> Finding:
     """Reads the opt-in status of a region; None where AWS knows no such region."""
     if status is None:
-        return Finding("region", "blocker", f"AWS knows no region {name}", "Correct regions in the experiment file")
+        return Finding(
+            "region", "blocker", f"AWS knows no region {name}", "Correct regions in the experiment file"
+        )
     if status == "not-opted-in":
-        return Finding("region", "blocker", f"{name} is not enabled for this account", f"aws account enable-region --region-name {name}")
+        return Finding(
+            "region",
+            "blocker",
+            f"{name} is not enabled for this account",
+            f"aws account enable-region --region-name {name}",
+        )
     return Finding("region", "ok", f"{name} is enabled")
 
 
@@ -106,9 +124,13 @@ def judge_bootstrap(value: str | None, *, account: str, name: str) -> Finding:
     if value is None:
         return Finding("bootstrap", "blocker", f"the CDK is not bootstrapped in {name}", remedy)
     if not value.isdigit() or int(value) < BOOTSTRAP_NEEDED:
-        return Finding("bootstrap", "blocker", f"bootstrap version {value} is older than {BOOTSTRAP_NEEDED}", remedy)
+        return Finding(
+            "bootstrap", "blocker", f"bootstrap version {value} is older than {BOOTSTRAP_NEEDED}", remedy
+        )
     if int(value) < BOOTSTRAP_RECENT:
-        return Finding("bootstrap", "warning", f"bootstrap version {value} is older than {BOOTSTRAP_RECENT}", remedy)
+        return Finding(
+            "bootstrap", "warning", f"bootstrap version {value} is older than {BOOTSTRAP_RECENT}", remedy
+        )
     return Finding("bootstrap", "ok", f"bootstrap version {value}")
 
 
@@ -117,7 +139,10 @@ def permissions(scope: Scope) -> Iterator[Finding]:
     if scope.caller.endswith(":root"):
         yield Finding("permissions", "ok", "the root user may assume every role")
         return
-    roles = [f"arn:aws:iam::{scope.account}:role/cdk-hnb659fds-{role}-{scope.account}-{scope.region}" for role in _ROLES]
+    roles = [
+        f"arn:aws:iam::{scope.account}:role/cdk-hnb659fds-{role}-{scope.account}-{scope.region}"
+        for role in _ROLES
+    ]
     with calls():
         principal = _principal(scope)
         answer = scope.clients("iam").simulate_principal_policy(
@@ -142,7 +167,9 @@ def _principal(scope: Scope) -> str:
 
 
 def judge_permissions(verdicts: dict[str, str]) -> Finding:
-    """Reads IAM's verdicts by role ARN. A role's own trust policy can still refuse, which no simulation shows."""
+    """Reads IAM's verdicts by role ARN. A role's own trust policy can still refuse, which no simulation
+    shows.
+    """
     refused = sorted(arn.rsplit("/", 1)[-1] for arn, verdict in verdicts.items() if verdict != "allowed")
     if refused:
         return Finding(

@@ -18,23 +18,38 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 QUOTA_ON_DEMAND = "L-2C3B7624"
-"""Running On-Demand Trn instances, in vCPUs; also counts instances in on-demand reservations. Source: Service Quotas, service ec2."""
+"""Running On-Demand Trn instances, in vCPUs; also counts instances in on-demand reservations. Source: Service
+Quotas, service ec2.
+"""
 
 QUOTA_BLOCKS = "L-64569A79"
 """Concurrent Trn2 Capacity Blocks per account; the default is 0. Source: Service Quotas, service ec2."""
 
-_CONSOLE = "Service Quotas console > Amazon EC2 > {quota}, or: aws service-quotas request-service-quota-increase --service-code ec2"
+_CONSOLE = (
+    "Service Quotas console > Amazon EC2 > {quota}, or: aws service-quotas request-service-quota-increase"
+    " --service-code ec2"
+)
 
 
 def quota(scope: Scope) -> Iterator[Finding]:
     """On-demand and reserved nodes count against a vCPU quota, Capacity Blocks against one of their own."""
     capacity = scope.experiment.capacity
     if capacity.purchase == "capacity-block":
-        yield judge_quota(_quota(scope, QUOTA_BLOCKS), needed=1, unit="Trn2 Capacity Blocks", quota=QUOTA_BLOCKS, region=scope.region)
+        yield judge_quota(
+            _quota(scope, QUOTA_BLOCKS),
+            needed=1,
+            unit="Trn2 Capacity Blocks",
+            quota=QUOTA_BLOCKS,
+            region=scope.region,
+        )
     else:
         needed = capacity.max_nodes * INSTANCES[capacity.instance_type].vcpus
         yield judge_quota(
-            _quota(scope, QUOTA_ON_DEMAND), needed=needed, unit="vCPUs of Trn instances", quota=QUOTA_ON_DEMAND, region=scope.region
+            _quota(scope, QUOTA_ON_DEMAND),
+            needed=needed,
+            unit="vCPUs of Trn instances",
+            quota=QUOTA_ON_DEMAND,
+            region=scope.region,
         )
 
 
@@ -52,12 +67,18 @@ def _quota(scope: Scope, quota: str) -> float | None:
 
 def judge_quota(value: float | None, *, needed: int, unit: str, quota: str, region: str) -> Finding:
     """Compares a quota with what the experiment needs at its largest."""
-    remedy = _CONSOLE.format(quota=quota) + f" --quota-code {quota} --desired-value {needed} --region {region}"
+    remedy = (
+        _CONSOLE.format(quota=quota) + f" --quota-code {quota} --desired-value {needed} --region {region}"
+    )
     if value is None:
         return Finding("quota", "unknown", f"quota {quota} is not known in {region}", remedy)
     if value < needed:
         return Finding("quota", "blocker", f"{value:.0f} {unit} allowed, {needed} needed", remedy)
-    return Finding("quota", "ok", f"{value:.0f} {unit} allowed, {needed} needed (what other instances use of it is not counted)")
+    return Finding(
+        "quota",
+        "ok",
+        f"{value:.0f} {unit} allowed, {needed} needed (what other instances use of it is not counted)",
+    )
 
 
 def offering(scope: Scope) -> Iterator[Finding]:
@@ -67,13 +88,23 @@ def offering(scope: Scope) -> Iterator[Finding]:
         answer = scope.clients("ec2").describe_instance_type_offerings(
             LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [kind]}]
         )
-    yield judge_offering([found["Location"] for found in answer["InstanceTypeOfferings"]], kind=kind, zone=zone, region=scope.region)
+    yield judge_offering(
+        [found["Location"] for found in answer["InstanceTypeOfferings"]],
+        kind=kind,
+        zone=zone,
+        region=scope.region,
+    )
 
 
 def judge_offering(zones: Sequence[str], *, kind: str, zone: str, region: str) -> Finding:
     """Compares the zones that offer the type with the experiment's zone."""
     if not zones:
-        return Finding("offering", "blocker", f"{kind} is not offered in {region}", "Choose another region in the experiment file")
+        return Finding(
+            "offering",
+            "blocker",
+            f"{kind} is not offered in {region}",
+            "Choose another region in the experiment file",
+        )
     if zone not in zones:
         return Finding(
             "offering",
@@ -116,7 +147,11 @@ def reservation(scope: Scope) -> Iterator[Finding]:
     """Reserved capacity must exist, match, be active or about to be, and have room."""
     capacity, place = scope.experiment.capacity, scope.experiment.placement[scope.region]
     if place.reservation_id is None:
-        yield judge_on_demand(capacity.instance_type, nodes=capacity.desired_nodes, deployed=stack_status(scope.clients, scope.stack))
+        yield judge_on_demand(
+            capacity.instance_type,
+            nodes=capacity.desired_nodes,
+            deployed=stack_status(scope.clients, scope.stack),
+        )
         return
     with calls():
         try:
@@ -124,7 +159,10 @@ def reservation(scope: Scope) -> Iterator[Finding]:
                 CapacityReservationIds=[place.reservation_id]
             )["CapacityReservations"]
         except ClientError as error:
-            if code(error) not in ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"):
+            if code(error) not in (
+                "InvalidCapacityReservationId.NotFound",
+                "InvalidCapacityReservationId.Malformed",
+            ):
                 raise
             found = []
     held = _reservation(found[0]) if found else None
@@ -149,17 +187,24 @@ def judge_on_demand(kind: str, *, nodes: int, deployed: str | None) -> Finding:
         deployed: status of the stack, None where there is none.
     """
     if nodes == 0 or deployed is not None:
-        return Finding("reservation", "ok", f"{kind} on demand: nodes come if EC2 has them, and a stack without them stays as it is")
+        return Finding(
+            "reservation",
+            "ok",
+            f"{kind} on demand: nodes come if EC2 has them, and a stack without them stays as it is",
+        )
     return Finding(
         "reservation",
         "warning",
-        f"{kind} on demand: being offered is not being available, and a launch that finds no capacity rolls the stack back",
+        f"{kind} on demand: being offered is not being available, and a launch that finds no capacity rolls"
+        " the stack back",
         "Deploy with capacity.desired_nodes = 0 and use `specdec nodes up`, or reserve capacity",
     )
 
 
 def _own_instances(scope: Scope, reservation_id: str) -> int:
-    """Instances of this stack that run in the reservation already, so that a second look after the deployment is no alarm."""
+    """Instances of this stack that run in the reservation already, so that a second look after the deployment
+    is no alarm.
+    """
     filters = [
         {"Name": "capacity-reservation-id", "Values": [reservation_id]},
         {"Name": "tag:eks:cluster-name", "Values": [scope.stack]},
@@ -191,18 +236,29 @@ def judge_reservation(
     console = "EC2 console > Capacity Reservations"
     if found is None:
         yield Finding(
-            "reservation", "blocker", f"{wanted} does not exist in this account and region", f"Correct reservation_id; see {console}"
+            "reservation",
+            "blocker",
+            f"{wanted} does not exist in this account and region",
+            f"Correct reservation_id; see {console}",
         )
         return
     before = False
     if found.instance_type != instance_type:
         before = True
         yield Finding(
-            "reservation", "blocker", f"{found.id} holds {found.instance_type}, not {instance_type}", f"Use another one; see {console}"
+            "reservation",
+            "blocker",
+            f"{found.id} holds {found.instance_type}, not {instance_type}",
+            f"Use another one; see {console}",
         )
     if found.zone != zone:
         before = True
-        yield Finding("reservation", "blocker", f"{found.id} is in {found.zone}, the experiment in {zone}", f'Set zone = "{found.zone}"')
+        yield Finding(
+            "reservation",
+            "blocker",
+            f"{found.id} is in {found.zone}, the experiment in {zone}",
+            f'Set zone = "{found.zone}"',
+        )
     if found.block != block:
         before = True
         purchase = "capacity-block" if found.block else "reservation"
@@ -221,7 +277,9 @@ def judge_reservation(
             "Deploy now with capacity.desired_nodes = 0, and `specdec nodes up` once it is active",
         )
     elif found.state != "active":
-        yield Finding("reservation", "blocker", f"{found.id} is {found.state}", f"Use another one; see {console}")
+        yield Finding(
+            "reservation", "blocker", f"{found.id} is {found.state}", f"Use another one; see {console}"
+        )
     elif found.free + found.own < nodes:
         yield Finding(
             "reservation",
@@ -232,7 +290,11 @@ def judge_reservation(
     elif not before:
         end = f", ends {found.end:%Y-%m-%d %H:%M} UTC" if found.end else ""
         own = f", {found.own} held by this experiment" if found.own else ""
-        yield Finding("reservation", "ok", f"{found.id} is active with {found.free} of {found.total} instances free{own}{end}")
+        yield Finding(
+            "reservation",
+            "ok",
+            f"{found.id} is active with {found.free} of {found.total} instances free{own}{end}",
+        )
 
 
 def blocks(scope: Scope) -> Iterator[Finding]:
@@ -269,13 +331,17 @@ def judge_blocks(found: Sequence[dict[str, Any]]) -> Finding:
     """Names the cheapest offer of 24 hours."""
     if not found:
         return Finding(
-            "capacity blocks", "warning", "no Capacity Block of 24 hours is for sale in the next 14 days", "Ask again later, or elsewhere"
+            "capacity blocks",
+            "warning",
+            "no Capacity Block of 24 hours is for sale in the next 14 days",
+            "Ask again later, or elsewhere",
         )
     best = min(found, key=lambda offer: float(offer["UpfrontFee"]))
     hours = best.get("CapacityBlockDurationHours", 24)
     return Finding(
         "capacity blocks",
         "ok",
-        f"{len(found)} for sale; cheapest {best['UpfrontFee']} {best.get('CurrencyCode', 'USD')} for {hours} h "
-        f"in {best['AvailabilityZone']} from {best['StartDate']:%Y-%m-%d %H:%M} UTC ({best['CapacityBlockOfferingId']})",
+        f"{len(found)} for sale; cheapest {best['UpfrontFee']} {best.get('CurrencyCode', 'USD')} for {hours}"
+        f" h in {best['AvailabilityZone']} from {best['StartDate']:%Y-%m-%d %H:%M} UTC"
+        f" ({best['CapacityBlockOfferingId']})",
     )

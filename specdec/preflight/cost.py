@@ -1,4 +1,6 @@
-"""What the experiment costs, item by item: the same table offline and, with the node's price asked of AWS, in the check."""
+"""What the experiment costs, item by item: the same table offline and, with the node's price asked of AWS, in
+the check.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,12 @@ class NodeCost:
 
 
 def items(
-    experiment: Experiment, *, node: NodeCost, system: NodeCost | None = None, test_cases: int, kept_gigabytes: float
+    experiment: Experiment,
+    *,
+    node: NodeCost,
+    system: NodeCost | None = None,
+    test_cases: int,
+    kept_gigabytes: float,
 ) -> list[CostItem]:
     """The table.
 
@@ -76,7 +83,11 @@ def items(
         return CostItem(name, count, count * price.usd_per_hour, price.source, price.date)
 
     listed = list_price.INSTANCES.get(capacity.system_instance_type)
-    fallback = NodeCost(listed.usd if listed else None, listed.source if listed else "no price known", listed.date if listed else "")
+    fallback = NodeCost(
+        listed.usd if listed else None,
+        listed.source if listed else "no price known",
+        listed.date if listed else "",
+    )
     system = system or fallback
     return [
         CostItem(
@@ -114,12 +125,15 @@ def kept_gigabytes(experiment: Experiment) -> float:
     target = experiment.model(experiment.serving.target).weight_bytes()
     drafts = {variant.draft for variant in experiment.variants if variant.draft}
     weights = target + sum(experiment.model(draft).weight_bytes() for draft in drafts)
-    artifacts = sum(target + (experiment.model(v.draft).weight_bytes() if v.draft else 0) for v in experiment.variants)
+    artifacts = sum(
+        target + (experiment.model(v.draft).weight_bytes() if v.draft else 0) for v in experiment.variants
+    )
     return (weights + artifacts) / 1e9
 
 
 def asked(clients: Clients, *, instance_type: str, region: str) -> float | None:
-    """On-demand list price of an instance type in a region, US dollars an hour, from the pricing API; None where it has none.
+    """On-demand list price of an instance type in a region, US dollars an hour, from the pricing API; None
+    where it has none.
 
     Raises:
         NoAccessError: the caller may not ask.
@@ -135,7 +149,9 @@ def asked(clients: Clients, *, instance_type: str, region: str) -> float | None:
     filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
     # The pricing API answers for all regions and lives in a few only.
     with calls():
-        products = clients("pricing", region="us-east-1").get_products(ServiceCode="AmazonEC2", Filters=filters)["PriceList"]
+        products = clients("pricing", region="us-east-1").get_products(
+            ServiceCode="AmazonEC2", Filters=filters
+        )["PriceList"]
     return price_in(products)
 
 
@@ -157,7 +173,9 @@ def cost(scope: Scope) -> Iterator[Finding]:
 
     capacity = scope.experiment.capacity
     own = scope.experiment.cost.node_usd_per_hour is not None or capacity.purchase == "capacity-block"
-    kinds = [capacity.system_instance_type] if own else [capacity.instance_type, capacity.system_instance_type]
+    kinds = (
+        [capacity.system_instance_type] if own else [capacity.instance_type, capacity.system_instance_type]
+    )
     told: dict[str, float] = {}
     unanswered = list(kinds)
     refused = None
@@ -175,7 +193,12 @@ def cost(scope: Scope) -> Iterator[Finding]:
     for entry in table:
         if entry.usd_per_hour is not None:
             dated = f" ({entry.date})" if entry.date else ""
-            yield Finding("cost", "ok", f"{entry.name} ({entry.count:.0f}): {entry.usd_per_hour:.3f} USD an hour; {entry.source}{dated}")
+            yield Finding(
+                "cost",
+                "ok",
+                f"{entry.name} ({entry.count:.0f}): {entry.usd_per_hour:.3f} USD an hour;"
+                f" {entry.source}{dated}",
+            )
     known = sum(entry.usd_per_hour for entry in table if entry.usd_per_hour is not None)
     unknown = [entry.name for entry in table if entry.usd_per_hour is None]
     if unknown:
@@ -186,7 +209,17 @@ def cost(scope: Scope) -> Iterator[Finding]:
             "Set cost.node_usd_per_hour",
         )
     else:
-        yield Finding("cost", "ok", f"{known:.2f} USD an hour in all, {known * scope.hours:.2f} USD for {scope.hours:g} hours")
+        yield Finding(
+            "cost",
+            "ok",
+            f"{known:.2f} USD an hour in all, {known * scope.hours:.2f} USD for {scope.hours:g} hours",
+        )
     if refused is not None:
         denied = refused.action if isinstance(refused, DeniedError) else None
-        yield Finding("cost", "unknown", f"today's price of {' and '.join(unanswered)} not looked at: {refused}", refused.remedy, denied)
+        yield Finding(
+            "cost",
+            "unknown",
+            f"today's price of {' and '.join(unanswered)} not looked at: {refused}",
+            refused.remedy,
+            denied,
+        )

@@ -1,4 +1,6 @@
-"""The estimate: what an hour costs, and what a token may cost, from the catalogue and published efficiencies alone."""
+"""The estimate: what an hour costs, and what a token may cost, from the catalogue and published efficiencies
+alone.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,17 @@ if TYPE_CHECKING:
     from specdec.experiment import Experiment
 
 EFFICIENCIES = (0.06, 0.46)
-"""Lowest and highest share of the memory-bandwidth limit among published standard-decoding results on trn2.48xlarge.
+"""Lowest and highest share of the memory-bandwidth limit among published standard-decoding results on
+trn2.48xlarge.
 
-6 %: Qwen3-32B at 45 ms a token, AWS machine learning blog 2026-04-15. 46 %: Llama-3.1-405B at 37.9 ms, AWS Neuron SDK tutorial.
+6 %: Qwen3-32B at 45 ms a token, AWS machine learning blog 2026-04-15. 46 %: Llama-3.1-405B at 37.9 ms, AWS
+Neuron SDK tutorial.
 """
 
 SPEED_UPS = (1.0, 3.0)
-"""What speculation was published to bring for this setup: nothing for open prompts, threefold for structured ones (same blog)."""
+"""What speculation was published to bring for this setup: nothing for open prompts, threefold for structured
+ones (same blog).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,8 @@ class Prediction:
     Attributes:
         variant: variant name.
         tpot: seconds per output token, best and worst.
-        share_usd: US dollars per million output tokens for the variant's share of the node, best and worst; None without a price.
+        share_usd: US dollars per million output tokens for the variant's share of the node, best and worst;
+            None without a price.
         node_usd: the same with the whole node paid.
     """
 
@@ -50,7 +57,9 @@ class Prediction:
 
 
 def node_cost(experiment: Experiment, region: str, *, asked_usd_per_hour: float | None = None) -> NodeCost:
-    """Price of an accelerator node: the experiment's own, else AWS's answer, else what the catalogue has seen."""
+    """Price of an accelerator node: the experiment's own, else AWS's answer, else what the catalogue has
+    seen.
+    """
     capacity = experiment.capacity
     if experiment.cost.node_usd_per_hour is not None:
         return NodeCost(experiment.cost.node_usd_per_hour, "cost.node_usd_per_hour of the experiment", "")
@@ -66,7 +75,9 @@ def _told(usd_per_hour: float, region: str) -> NodeCost:
     return NodeCost(usd_per_hour, f"AWS pricing API, on demand, {region}", "now")
 
 
-def estimate(experiment: Experiment, region: str, *, asked: Mapping[str, float] | None = None) -> list[CostItem]:
+def estimate(
+    experiment: Experiment, region: str, *, asked: Mapping[str, float] | None = None
+) -> list[CostItem]:
     """The cost table of one region.
 
     Args:
@@ -104,7 +115,11 @@ def predict(experiment: Experiment, region: str) -> list[Prediction]:
         worst, best = (limit / share for share in EFFICIENCIES)
         if variant.speculative:
             best = max(best / SPEED_UPS[1], limit / (variant.window or 1))
-        node = None if price is None else tuple(usd_per_million_tokens(price, sequences / tpot) for tpot in (best, worst))
+        node = (
+            None
+            if price is None
+            else tuple(usd_per_million_tokens(price, sequences / tpot) for tpot in (best, worst))
+        )
         share = None if node is None else tuple(usd * devices / instance.devices for usd in node)
         found.append(Prediction(variant.name, (best, worst), _pair(share), _pair(node)))
     return found

@@ -42,7 +42,9 @@ class Finding:
 
 
 class Clients:
-    """boto3 clients of one region, made once each. Making a client is not safe from several threads; using one is."""
+    """boto3 clients of one region, made once each. Making a client is not safe from several threads; using
+    one is.
+    """
 
     def __init__(self, session: Any, region: str) -> None:
         self.region = region

@@ -1,4 +1,6 @@
-"""What of an experiment is in the account: its stack, and whatever has its names or tags without belonging to a stack."""
+"""What of an experiment is in the account: its stack, and whatever has its names or tags without belonging to
+a stack.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,10 @@ def find(experiment: Experiment, region: str, clients: Clients) -> list[Leftover
     found: dict[tuple[str, str], Leftover] = {}
     for search in _SEARCHES.values():
         with calls():
-            found |= {(leftover.kind, leftover.name): leftover for leftover in search(experiment, name, region, clients)}
+            found |= {
+                (leftover.kind, leftover.name): leftover
+                for leftover in search(experiment, name, region, clients)
+            }
     known = {leftover.name for leftover in found.values()}
     with calls():
         tagged = {
@@ -83,36 +88,47 @@ def find(experiment: Experiment, region: str, clients: Clients) -> list[Leftover
 
 
 def _ours(found: str, name: str) -> bool:
-    """Whether a name is the stack's or begins with it as a whole word: `a-us-east-1` does not own `a-us-east-10`."""
+    """Whether a name is the stack's or begins with it as a whole word: `a-us-east-1` does not own
+    `a-us-east-10`.
+    """
     return found == name or found.startswith(f"{name}-")
 
 
 _CUT = 24
-"""Roles and schedules have names of at most 64 characters, in which CloudFormation shortens a long stack name. So much of it is
-compared; it covers an experiment's name whole, which tells experiments apart."""
+"""Roles and schedules have names of at most 64 characters, in which CloudFormation shortens a long stack
+name. So much of it is compared; it covers an experiment's name whole, which tells experiments apart."""
 
 
 def _clusters(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     for cluster in pages(clients("eks"), "list_clusters", "clusters"):
         if cluster == name:
-            yield Leftover("cluster", cluster, region, f"aws eks delete-cluster --name {cluster} --region {region}")
+            yield Leftover(
+                "cluster", cluster, region, f"aws eks delete-cluster --name {cluster} --region {region}"
+            )
 
 
 def _log_groups(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
-    # Agents and services write once more while they are taken down, and so make a group anew that the stack has deleted.
-    # The last prefix is of the groups whose name CloudFormation chose: flow logs and functions.
+    # Agents and services write once more while they are taken down, and so make a group anew that the stack
+    # has deleted. The last prefix is of the groups whose name CloudFormation chose: flow logs and functions.
     prefixes = (*(f"{start}{name}/" for start in _SERVICE_LOGS), f"/aws/lambda/{name}-", f"{name}-")
     for prefix in prefixes:
         for group in pages(clients("logs"), "describe_log_groups", "logGroups", logGroupNamePrefix=prefix):
             group_name = group["logGroupName"]
-            yield Leftover("log group", group_name, region, f"aws logs delete-log-group --log-group-name {group_name} --region {region}")
+            yield Leftover(
+                "log group",
+                group_name,
+                region,
+                f"aws logs delete-log-group --log-group-name {group_name} --region {region}",
+            )
 
 
 _SERVICE_LOGS = ("/aws/eks/", "/aws/containerinsights/")
 
 
 def _dashboards(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
-    for board in pages(clients("cloudwatch"), "list_dashboards", "DashboardEntries", DashboardNamePrefix=name):
+    for board in pages(
+        clients("cloudwatch"), "list_dashboards", "DashboardEntries", DashboardNamePrefix=name
+    ):
         board_name = board["DashboardName"]
         if _ours(board_name, name):
             remove = f"aws cloudwatch delete-dashboards --dashboard-names {board_name} --region {region}"
@@ -122,7 +138,12 @@ def _dashboards(experiment: Experiment, name: str, region: str, clients: Clients
 def _alarms(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     for alarm in pages(clients("cloudwatch"), "describe_alarms", "MetricAlarms", AlarmNamePrefix=f"{name}-"):
         alarm_name = alarm["AlarmName"]
-        yield Leftover("alarm", alarm_name, region, f"aws cloudwatch delete-alarms --alarm-names {alarm_name} --region {region}")
+        yield Leftover(
+            "alarm",
+            alarm_name,
+            region,
+            f"aws cloudwatch delete-alarms --alarm-names {alarm_name} --region {region}",
+        )
 
 
 def _buckets(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
@@ -139,23 +160,32 @@ def _bucket(experiment: Experiment, bucket: str, region: str) -> Leftover:
 
 
 def _interfaces(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
-    # Left over, they hold the subnet and with it the VPC. The VPC CNI tags its own with the cluster; those of EKS and of functions
-    # say whose they are in their description.
+    # Left over, they hold the subnet and with it the VPC. The VPC CNI tags its own with the cluster; those of
+    # EKS and of functions say whose they are in their description.
     for by in (
         {"Name": "tag:cluster.k8s.amazonaws.com/name", "Values": [name]},
         {"Name": "description", "Values": [f"Amazon EKS {name}", f"AWS Lambda VPC ENI-{name}-*"]},
     ):
-        for interface in pages(clients("ec2"), "describe_network_interfaces", "NetworkInterfaces", Filters=[by]):
+        for interface in pages(
+            clients("ec2"), "describe_network_interfaces", "NetworkInterfaces", Filters=[by]
+        ):
             interface_id = interface["NetworkInterfaceId"]
-            remove = f"aws ec2 delete-network-interface --network-interface-id {interface_id} --region {region}"
+            remove = (
+                f"aws ec2 delete-network-interface --network-interface-id {interface_id} --region {region}"
+            )
             yield Leftover("network interface", interface_id, region, remove)
 
 
 def _volumes(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
-    filters = [{"Name": f"tag:kubernetes.io/cluster/{name}", "Values": ["owned"]}, {"Name": "status", "Values": ["available"]}]
+    filters = [
+        {"Name": f"tag:kubernetes.io/cluster/{name}", "Values": ["owned"]},
+        {"Name": "status", "Values": ["available"]},
+    ]
     for volume in pages(clients("ec2"), "describe_volumes", "Volumes", Filters=filters):
         volume_id = volume["VolumeId"]
-        yield Leftover("volume", volume_id, region, f"aws ec2 delete-volume --volume-id {volume_id} --region {region}")
+        yield Leftover(
+            "volume", volume_id, region, f"aws ec2 delete-volume --volume-id {volume_id} --region {region}"
+        )
 
 
 def _schedules(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
@@ -163,16 +193,28 @@ def _schedules(experiment: Experiment, name: str, region: str, clients: Clients)
         schedule_name = schedule["Name"]
         if len(name) <= _CUT and not _ours(schedule_name, name):
             continue
-        yield Leftover("schedule", schedule_name, region, f"aws scheduler delete-schedule --name {schedule_name} --region {region}")
+        yield Leftover(
+            "schedule",
+            schedule_name,
+            region,
+            f"aws scheduler delete-schedule --name {schedule_name} --region {region}",
+        )
 
 
 def _roles(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     iam = clients("iam")
     for role in pages(iam, "list_roles", "Roles"):
         role_name = role["RoleName"]
-        if not role_name.startswith(name[:_CUT]) or not (_ours(role_name, name) or _is_of_stack(iam, role_name, name)):
+        if not role_name.startswith(name[:_CUT]) or not (
+            _ours(role_name, name) or _is_of_stack(iam, role_name, name)
+        ):
             continue
-        yield Leftover("role", role_name, region, f"IAM console > Roles > {role_name} > Delete, which detaches its policies too")
+        yield Leftover(
+            "role",
+            role_name,
+            region,
+            f"IAM console > Roles > {role_name} > Delete, which detaches its policies too",
+        )
 
 
 def _is_of_stack(iam: Any, role: str, stack: str) -> bool:
@@ -191,7 +233,9 @@ def _budgets(experiment: Experiment, name: str, region: str, clients: Clients) -
         if code(error) != "NotFoundException":
             raise
         return
-    yield Leftover("budget", name, region, f"aws budgets delete-budget --account-id {account} --budget-name {name}")
+    yield Leftover(
+        "budget", name, region, f"aws budgets delete-budget --account-id {account} --budget-name {name}"
+    )
 
 
 _STACK_TAG = "aws:cloudformation:stack-name"
@@ -231,14 +275,20 @@ _REMOVE = {
 }
 
 KINDS = frozenset({"stack", *_SEARCHES, *(kind.replace("/", " ") for kind in _REMOVE)})
-"""Every kind whose removal is known. A tagged thing of another kind is listed too, with the console as its remedy."""
+"""Every kind whose removal is known. A tagged thing of another kind is listed too, with the console as its
+remedy.
+"""
 
 
 def _tagged(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
-    """Whatever carries the stack's own tag, which CloudFormation sets on what it makes, the experiment's, or the cluster's."""
+    """Whatever carries the stack's own tag, which CloudFormation sets on what it makes, the experiment's, or
+    the cluster's.
+    """
     for tag, value in ((_STACK_TAG, name), ("experiment", experiment.name), ("eks:cluster-name", name)):
         wanted = [{"Key": tag, "Values": [value]}]
-        for found in pages(clients("resourcegroupstaggingapi"), "get_resources", "ResourceTagMappingList", TagFilters=wanted):
+        for found in pages(
+            clients("resourcegroupstaggingapi"), "get_resources", "ResourceTagMappingList", TagFilters=wanted
+        ):
             arn = found["ResourceARN"]
             service, _, _, resource = arn.split(":", 5)[2:]
             if service == "s3":
@@ -246,8 +296,11 @@ def _tagged(experiment: Experiment, name: str, region: str, clients: Clients) ->
                     yield _bucket(experiment, resource, region)
             elif service not in ("cloudformation", "ec2") and f":{region}:" in arn:
                 kind, _, rest = resource.replace(":", "/", 1).partition("/")
-                yield _described(service, kind, rest or kind, region, _key_kept(clients, arn) if service == "kms" else None)
-        # EC2 is asked itself: it knows its tags at once, and of some kinds that the tagging service leaves out.
+                yield _described(
+                    service, kind, rest or kind, region, _key_kept(clients, arn) if service == "kms" else None
+                )
+        # EC2 is asked itself: it knows its tags at once, and of some kinds that the tagging service leaves
+        # out.
         wanted = [{"Name": "key", "Values": [tag]}, {"Name": "value", "Values": [value]}]
         for found in pages(clients("ec2"), "describe_tags", "Tags", Filters=wanted):
             handle = _handle(clients, found["ResourceType"], found["ResourceId"])
@@ -257,19 +310,29 @@ def _tagged(experiment: Experiment, name: str, region: str, clients: Clients) ->
 
 def _described(service: str, kind: str, name: str, region: str, kept: str | None = None) -> Leftover:
     remove = _REMOVE.get(f"{service}/{kind}")
-    command = f"aws {service} {remove} {name} --region {region}" if remove else f"Delete it in the {service} console, region {region}"
+    command = (
+        f"aws {service} {remove} {name} --region {region}"
+        if remove
+        else f"Delete it in the {service} console, region {region}"
+    )
     return Leftover(f"{service} {kind}", name, region, command, kept)
 
 
 def _handle(clients: Clients, kind: str, found: str) -> str | None:
-    """What to call a tagged thing by to remove it, or None where it is gone: tags outlive their resource by an hour or so, and of the
-    two dear kinds, and of placement groups, EC2 says whether they still exist.
+    """What to call a tagged thing by to remove it, or None where it is gone: tags outlive their resource by
+    an hour or so, and of the two dear kinds, and of placement groups, EC2 says whether they still exist.
     """
     if kind == "instance":
         filters = [{"Name": "instance-id", "Values": [found]}]
         reservations = pages(clients("ec2"), "describe_instances", "Reservations", Filters=filters)
         return (
-            found if any(instance["State"]["Name"] != "terminated" for entry in reservations for instance in entry["Instances"]) else None
+            found
+            if any(
+                instance["State"]["Name"] != "terminated"
+                for entry in reservations
+                for instance in entry["Instances"]
+            )
+            else None
         )
     if kind == "natgateway":
         filters = [{"Name": "nat-gateway-id", "Values": [found]}]
@@ -279,7 +342,11 @@ def _handle(clients: Clients, kind: str, found: str) -> str | None:
         # It is tagged by its id and deleted by its name.
         groups: list[dict[str, Any]] = clients("ec2").describe_placement_groups()["PlacementGroups"]
         return next(
-            (str(group["GroupName"]) for group in groups if group["GroupId"] == found and group["State"] not in ("deleting", "deleted")),
+            (
+                str(group["GroupName"])
+                for group in groups
+                if group["GroupId"] == found and group["State"] not in ("deleting", "deleted")
+            ),
             None,
         )
     return found
@@ -287,7 +354,11 @@ def _handle(clients: Clients, kind: str, found: str) -> str | None:
 
 def _key_kept(clients: Clients, arn: str) -> str | None:
     state = clients("kms").describe_key(KeyId=arn)["KeyMetadata"].get("KeyState")
-    return "its deletion is scheduled: KMS waits 7 days at least, without charge" if state == "PendingDeletion" else None
+    return (
+        "its deletion is scheduled: KMS waits 7 days at least, without charge"
+        if state == "PendingDeletion"
+        else None
+    )
 
 
 def names(scope: Scope) -> Iterator[Finding]:
@@ -303,16 +374,22 @@ def names(scope: Scope) -> Iterator[Finding]:
 
 
 def judge_leftover(found: Leftover) -> Finding | None:
-    """What an earlier deployment's remains mean for the next one: only what has a name of ours stands in its way."""
+    """What an earlier deployment's remains mean for the next one: only what has a name of ours stands in its
+    way.
+    """
     what = f"{found.kind} {found.name} is left from an earlier deployment"
     if found.kind == "bucket":
         if found.kept is not None and found.kept.startswith("placement"):
             return None
-        reuse = f'Set placement.{found.region}.bucket = "{found.name}" to use it, or remove it: {found.remove}'
+        reuse = (
+            f'Set placement.{found.region}.bucket = "{found.name}" to use it, or remove it: {found.remove}'
+        )
         return Finding("names", "warning", what, reuse)
     if found.kept is not None:
         return None
-    named = found.kind in ("cluster", "dashboard", "budget") or (found.kind == "log group" and found.name.startswith(_SERVICE_LOGS))
+    named = found.kind in ("cluster", "dashboard", "budget") or (
+        found.kind == "log group" and found.name.startswith(_SERVICE_LOGS)
+    )
     return Finding("names", "blocker" if named else "warning", what, found.remove)
 
 
@@ -320,12 +397,31 @@ def judge_stack(status: str | None, *, name: str) -> Finding:
     """Reads a stack's status; None where there is no stack."""
     if status is None:
         return Finding("names", "ok", f"no stack {name} yet")
-    if status in ("CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED", "REVIEW_IN_PROGRESS"):
-        return Finding("names", "blocker", f"stack {name} is {status} and cannot be updated", f"uv run npx cdk destroy {name}")
+    if status in (
+        "CREATE_FAILED",
+        "ROLLBACK_COMPLETE",
+        "ROLLBACK_FAILED",
+        "DELETE_FAILED",
+        "REVIEW_IN_PROGRESS",
+    ):
+        return Finding(
+            "names",
+            "blocker",
+            f"stack {name} is {status} and cannot be updated",
+            f"uv run npx cdk destroy {name}",
+        )
     if status == "UPDATE_ROLLBACK_FAILED":
-        return Finding("names", "blocker", f"stack {name} is {status}", f"aws cloudformation continue-update-rollback --stack-name {name}")
+        return Finding(
+            "names",
+            "blocker",
+            f"stack {name} is {status}",
+            f"aws cloudformation continue-update-rollback --stack-name {name}",
+        )
     if status.endswith("_IN_PROGRESS"):
         return Finding(
-            "names", "blocker", f"stack {name} is {status}", f"Wait: aws cloudformation wait stack-update-complete --stack-name {name}"
+            "names",
+            "blocker",
+            f"stack {name} is {status}",
+            f"Wait: aws cloudformation wait stack-update-complete --stack-name {name}",
         )
     return Finding("names", "ok", f"stack {name} is {status}; deploying updates it")

@@ -1,4 +1,6 @@
-"""Whether EKS has what the stack asks for: Kubernetes version, add-ons for it, node image for it, and the services around it."""
+"""Whether EKS has what the stack asks for: Kubernetes version, add-ons for it, node image for it, and the
+services around it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,20 @@ from specdec.preflight.finding import Finding, Scope
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-SERVICES = ("cloudformation", "cloudwatch", "ec2", "ecr", "eks", "iam", "kms", "lambda", "logs", "s3", "ssm", "sts")
+SERVICES = (
+    "cloudformation",
+    "cloudwatch",
+    "ec2",
+    "ecr",
+    "eks",
+    "iam",
+    "kms",
+    "lambda",
+    "logs",
+    "s3",
+    "ssm",
+    "sts",
+)
 """Services whose endpoints the stack or its nodes call."""
 
 
@@ -24,7 +39,9 @@ def kubernetes(scope: Scope) -> Iterator[Finding]:
         answer = pages(scope.clients("eks"), "describe_cluster_versions", "clusterVersions")
     versions = {
         # The older field spells the same words in lower case with hyphens.
-        found["clusterVersion"]: str(found.get("versionStatus") or found.get("status", "")).upper().replace("-", "_")
+        found["clusterVersion"]: (
+            str(found.get("versionStatus") or found.get("status", "")).upper().replace("-", "_")
+        )
         for found in answer
     }
     yield judge_kubernetes(versions, wanted=wanted, region=scope.region)
@@ -56,20 +73,33 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def addons(scope: Scope) -> Iterator[Finding]:
-    """Every add-on must have a version for this Kubernetes version; a version that the experiment pins must be one of them."""
+    """Every add-on must have a version for this Kubernetes version; a version that the experiment pins must
+    be one of them.
+    """
     version, pinned = scope.experiment.cluster.kubernetes_version, scope.experiment.cluster.addon_versions
     for name in ADDONS:
         with calls():
-            answer = pages(scope.clients("eks"), "describe_addon_versions", "addons", addonName=name, kubernetesVersion=version)
+            answer = pages(
+                scope.clients("eks"),
+                "describe_addon_versions",
+                "addons",
+                addonName=name,
+                kubernetesVersion=version,
+            )
         found: list[dict[str, Any]] = [entry for addon in answer for entry in addon["addonVersions"]]
-        yield judge_addon([entry["addonVersion"] for entry in found], name=name, kubernetes=version, pinned=pinned.get(name))
+        yield judge_addon(
+            [entry["addonVersion"] for entry in found], name=name, kubernetes=version, pinned=pinned.get(name)
+        )
 
 
 def judge_addon(versions: Sequence[str], *, name: str, kubernetes: str, pinned: str | None) -> Finding:
     """Reads the versions of one add-on that fit the Kubernetes version, newest first."""
     if not versions:
         return Finding(
-            "add-ons", "blocker", f"{name} has no version for Kubernetes {kubernetes}", "Set cluster.kubernetes_version to an older one"
+            "add-ons",
+            "blocker",
+            f"{name} has no version for Kubernetes {kubernetes}",
+            "Set cluster.kubernetes_version to an older one",
         )
     if pinned is not None and pinned not in versions:
         return Finding(
@@ -78,11 +108,18 @@ def judge_addon(versions: Sequence[str], *, name: str, kubernetes: str, pinned: 
             f"{name} {pinned} does not go with Kubernetes {kubernetes}",
             f'Set cluster.addon_versions.{name} = "{versions[0]}"',
         )
-    return Finding("add-ons", "ok", f"{name} {pinned or f'has {len(versions)} versions for Kubernetes {kubernetes}, newest {versions[0]}'}")
+    return Finding(
+        "add-ons",
+        "ok",
+        f"{name}"
+        f" {pinned or f'has {len(versions)} versions for Kubernetes {kubernetes}, newest {versions[0]}'}",
+    )
 
 
 def image(scope: Scope) -> Iterator[Finding]:
-    """EKS publishes the recommended node image with the Neuron driver as an SSM parameter, by Kubernetes version."""
+    """EKS publishes the recommended node image with the Neuron driver as an SSM parameter, by Kubernetes
+    version.
+    """
     version = scope.experiment.cluster.kubernetes_version
     name = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/neuron/recommended/image_id"
     with calls():
@@ -104,7 +141,9 @@ def judge_image(value: str | None, *, kubernetes: str, region: str) -> Finding:
             f"no Amazon Linux 2023 image with the Neuron driver for {kubernetes} in {region}",
             "Set cluster.kubernetes_version to an older one",
         )
-    return Finding("node image", "ok", f"{value} (Amazon Linux 2023 with the Neuron driver, Kubernetes {kubernetes})")
+    return Finding(
+        "node image", "ok", f"{value} (Amazon Linux 2023 with the Neuron driver, Kubernetes {kubernetes})"
+    )
 
 
 def endpoints(scope: Scope) -> Iterator[Finding]:
@@ -112,7 +151,11 @@ def endpoints(scope: Scope) -> Iterator[Finding]:
     import botocore.session
 
     table = botocore.session.get_session()
-    missing = [service for service in SERVICES if service != "iam" and scope.region not in table.get_available_regions(service)]
+    missing = [
+        service
+        for service in SERVICES
+        if service != "iam" and scope.region not in table.get_available_regions(service)
+    ]
     yield judge_endpoints(missing, region=scope.region)
 
 
@@ -120,6 +163,9 @@ def judge_endpoints(missing: Sequence[str], *, region: str) -> Finding:
     """The endpoint table can be older than a new region, so an absent entry is a warning."""
     if missing:
         return Finding(
-            "endpoints", "warning", f"no endpoint known in {region} for {', '.join(missing)}", "Look it up: AWS console > Regional services"
+            "endpoints",
+            "warning",
+            f"no endpoint known in {region} for {', '.join(missing)}",
+            "Look it up: AWS console > Regional services",
         )
     return Finding("endpoints", "ok", f"all {len(SERVICES)} services have an endpoint in {region}")

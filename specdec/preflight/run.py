@@ -1,4 +1,6 @@
-"""Runs all checks side by side. A check that is refused an answer yields ``unknown``, and the others go on."""
+"""Runs all checks side by side. A check that is refused an answer yields ``unknown``, and the others go
+on.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ CHECKS: dict[str, Callable[[Scope], Iterator[Finding]]] = {
 """Name to check, in the order in which findings are shown."""
 
 GATE = "region"
-"""The check without which no other makes sense: a region that is not enabled does not even know the caller."""
+"""The check without which no other makes sense: a region that is not enabled does not even know the
+caller.
+"""
 
 
 def run(scope: Scope, *, on_done: Callable[[str, int, int], None]) -> list[Finding]:
@@ -69,7 +73,9 @@ def _one(name: str, scope: Scope) -> list[Finding]:
     try:
         findings.extend(CHECKS[name](scope))
     except DeniedError as error:
-        findings.append(Finding(name, "unknown", f"not looked at: {error}", error.remedy, denied=error.action))
+        findings.append(
+            Finding(name, "unknown", f"not looked at: {error}", error.remedy, denied=error.action)
+        )
     except (ThrottledError, EnvironmentFault) as error:
         findings.append(Finding(name, "unknown", f"not looked at: {error}", error.remedy))
     except Exception as error:

@@ -1,4 +1,6 @@
-"""What the model store holds for this configuration: weights and compiled artifacts that need not be made again."""
+"""What the model store holds for this configuration: weights and compiled artifacts that need not be made
+again.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,15 @@ BUCKET_OUTPUT = "Bucket"
 
 
 def bucket_of(experiment: Experiment, region: str, clients: Clients) -> str | None:
-    """The bucket of a deployed stack, or the one the experiment brings, or None where there is neither yet."""
+    """The bucket of a deployed stack, or the one the experiment brings, or None where there is neither
+    yet.
+    """
     name = experiment.stack_name(region)
     if stack_status(clients, name) is not None:
         with calls():
-            outputs = clients("cloudformation").describe_stacks(StackName=name)["Stacks"][0].get("Outputs", [])
+            outputs = (
+                clients("cloudformation").describe_stacks(StackName=name)["Stacks"][0].get("Outputs", [])
+            )
         for output in outputs:
             if output["OutputKey"] == BUCKET_OUTPUT:
                 return str(output["OutputValue"])
@@ -35,9 +41,14 @@ def bucket_of(experiment: Experiment, region: str, clients: Clients) -> str | No
 
 def markers(experiment: Experiment) -> dict[str, str]:
     """What the experiment needs in its bucket, in words, to the key whose presence says that it is whole."""
-    names = dict.fromkeys([experiment.serving.target, *(variant.draft for variant in experiment.variants if variant.draft)])
+    names = dict.fromkeys(
+        [experiment.serving.target, *(variant.draft for variant in experiment.variants if variant.draft)]
+    )
     needed = {f"weights of {name}": model_marker(name, experiment.model(name).revision) for name in names}
-    needed |= {f"artifact of {variant.name}": artifact_marker(artifact_path(experiment, variant)) for variant in experiment.variants}
+    needed |= {
+        f"artifact of {variant.name}": artifact_marker(artifact_path(experiment, variant))
+        for variant in experiment.variants
+    }
     return needed
 
 
@@ -70,9 +81,16 @@ def store(scope: Scope) -> Iterator[Finding]:
         except ClientError as error:
             if code(error) not in ("404", "NoSuchBucket"):
                 raise
-            yield Finding("store", "blocker", f"bucket {bucket} does not exist", f"Correct placement.{scope.region}.bucket, or remove it")
+            yield Finding(
+                "store",
+                "blocker",
+                f"bucket {bucket} does not exist",
+                f"Correct placement.{scope.region}.bucket, or remove it",
+            )
             return
-    yield judge_store({what: present(scope.clients, bucket, key) for what, key in needed.items()}, bucket=bucket)
+    yield judge_store(
+        {what: present(scope.clients, bucket, key) for what, key in needed.items()}, bucket=bucket
+    )
 
 
 def judge_store(found: dict[str, bool], *, bucket: str | None) -> Finding:
@@ -80,11 +98,15 @@ def judge_store(found: dict[str, bool], *, bucket: str | None) -> Finding:
     missing = [what for what, there in found.items() if not there]
     where = f"in {bucket}" if bucket else "yet: the bucket comes with the stack"
     if not missing:
-        return Finding("store", "ok", f"weights and artifacts are complete {where}: nothing to stage, nothing to compile")
+        return Finding(
+            "store", "ok", f"weights and artifacts are complete {where}: nothing to stage, nothing to compile"
+        )
     return Finding(
         "store",
         "ok",
-        f"not {where}: {', '.join(missing)}; they are made on the first start, on paid nodes"
-        if bucket
-        else f"nothing staged {where}; weights are fetched and graphs compiled on the first start",
+        (
+            f"not {where}: {', '.join(missing)}; they are made on the first start, on paid nodes"
+            if bucket
+            else f"nothing staged {where}; weights are fetched and graphs compiled on the first start"
+        ),
     )

@@ -32,7 +32,9 @@ SETTLE_SECONDS = 120.0
 
 
 class UnsureError(SpecdecError):
-    """A call ended without an answer and metrics cannot be read, or not by this role: its datums were not sent again."""
+    """A call ended without an answer and metrics cannot be read, or not by this role: its datums were not
+    sent again.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,9 @@ def run_datums(
 
         metrics = ALL
     found = datums.of_run(manifest, records, metrics, experiment=experiment, high_resolution=high_resolution)
-    baseline = next((name for name, facts in manifest.variants.items() if facts.get("role") == "baseline"), None)
+    baseline = next(
+        (name for name, facts in manifest.variants.items() if facts.get("role") == "baseline"), None
+    )
     return found + llmperf_datums.of_cases(llmperf.load(folder), baseline=baseline)
 
 
@@ -114,7 +118,8 @@ def publish(
 ) -> int:
     """Publishes a finished run and returns how many datums this call sent: 0 if all were published before.
 
-    A journal in the folder keeps what was sent. A call whose answer was lost is looked up in CloudWatch before it is repeated.
+    A journal in the folder keeps what was sent. A call whose answer was lost is looked up in CloudWatch
+    before it is repeated.
 
     Args:
         folder: run folder.
@@ -131,7 +136,9 @@ def publish(
         UnsureError: whether a batch arrived cannot be told; all others were sent.
     """
     manifest, records = load_run(folder)
-    todo = run_datums(folder, manifest, records, experiment=experiment, metrics=metrics, high_resolution=high_resolution)
+    todo = run_datums(
+        folder, manifest, records, experiment=experiment, metrics=metrics, high_resolution=high_resolution
+    )
     return send(todo, cloudwatch, run=manifest.run, journal=Journal(folder), clock=clock)
 
 
@@ -163,13 +170,16 @@ def send(
                 unsure += fresh
     if unsure:
         raise UnsureError(
-            f"{len(unsure)} of {len(todo)} datums may or may not have reached CloudWatch; they were not sent again",
+            f"{len(unsure)} of {len(todo)} datums may or may not have reached CloudWatch; they were not sent"
+            " again",
             remedy="Publish the run folder again; the role has to be allowed cloudwatch:GetMetricStatistics",
         )
     return sent
 
 
-def _send_batch(batch: list[Datum], cloudwatch: CloudWatchClient, run: str, journal: Journal, clock: Clock) -> int:
+def _send_batch(
+    batch: list[Datum], cloudwatch: CloudWatchClient, run: str, journal: Journal, clock: Clock
+) -> int:
     keys = [datum.key(run) for datum in batch]
     left = batch
     for attempt in range(ATTEMPTS):
@@ -189,7 +199,8 @@ def _send_batch(batch: list[Datum], cloudwatch: CloudWatchClient, run: str, jour
         if attempt < ATTEMPTS - 1:
             clock.sleep(min(30.0, 0.5 * 2**attempt))
     raise EnvironmentFault(
-        f"CloudWatch did not take a batch of {len(left)} datums in {ATTEMPTS} attempts", remedy="Publish again later; nothing is sent twice"
+        f"CloudWatch did not take a batch of {len(left)} datums in {ATTEMPTS} attempts",
+        remedy="Publish again later; nothing is sent twice",
     )
 
 
@@ -219,11 +230,14 @@ def _put(batch: list[Datum], cloudwatch: CloudWatchClient) -> str:
     from botocore.parsers import ResponseParserError
 
     try:
-        cloudwatch.put_metric_data(Namespace=batch[0].series.namespace, MetricData=[datum.request() for datum in batch])
+        cloudwatch.put_metric_data(
+            Namespace=batch[0].series.namespace, MetricData=[datum.request() for datum in batch]
+        )
     except (boto.EndpointConnectionError, boto.ConnectTimeoutError):
         return "busy"
     except (boto.HTTPClientError, ResponseParserError):
-        # The request may have arrived before the connection broke, or before something on the way answered in its place.
+        # The request may have arrived before the connection broke, or before something on the way answered in
+        # its place.
         return "lost"
     return "sent"
 
@@ -231,10 +245,15 @@ def _put(batch: list[Datum], cloudwatch: CloudWatchClient) -> str:
 def _of_the_server(error: Exception) -> bool:
     from botocore.exceptions import ClientError
 
-    return isinstance(error, ClientError) and error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500
+    return (
+        isinstance(error, ClientError)
+        and error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500
+    )
 
 
-def _settle(batch: list[Datum], cloudwatch: CloudWatchClient, run: str, journal: Journal, clock: Clock) -> list[Datum]:
+def _settle(
+    batch: list[Datum], cloudwatch: CloudWatchClient, run: str, journal: Journal, clock: Clock
+) -> list[Datum]:
     """Finds out what of a batch arrived; returns what did not and may be sent again.
 
     Raises:
@@ -245,7 +264,9 @@ def _settle(batch: list[Datum], cloudwatch: CloudWatchClient, run: str, journal:
     missing = batch
     while True:
         seen = _arrived(missing, cloudwatch)
-        journal.mark([datum.key(run) for datum, arrived in zip(missing, seen, strict=True) if arrived], "sent")
+        journal.mark(
+            [datum.key(run) for datum, arrived in zip(missing, seen, strict=True) if arrived], "sent"
+        )
         missing = [datum for datum, arrived in zip(missing, seen, strict=True) if not arrived]
         if clock.now() >= deadline and None in seen:
             raise UnsureError("CloudWatch does not answer", remedy="Publish the run folder again later")
@@ -257,21 +278,32 @@ def _settle(batch: list[Datum], cloudwatch: CloudWatchClient, run: str, journal:
 
 
 def _arrived(batch: list[Datum], cloudwatch: CloudWatchClient) -> list[bool | None]:
-    """Whether each datum is readable, by the number of samples of its series at its time; None where CloudWatch did not answer."""
+    """Whether each datum is readable, by the number of samples of its series at its time; None where
+    CloudWatch did not answer.
+    """
     expected: dict[tuple[Series, tuple[str, ...], datetime], float] = defaultdict(float)
     for datum in batch:
         expected[datum.series, datum.dimensions, datum.timestamp] += sum(datum.counts)
     seen: dict[tuple[Series, tuple[str, ...], datetime], bool | None] = {}
     for place, count in expected.items():
         one, dimensions, at = place
-        resolution = next(datum.resolution for datum in batch if (datum.series, datum.dimensions, datum.timestamp) == place)
+        resolution = next(
+            datum.resolution for datum in batch if (datum.series, datum.dimensions, datum.timestamp) == place
+        )
         points = _statistics(cloudwatch, one, dimensions, at, at + timedelta(seconds=resolution), resolution)
-        seen[place] = None if points is None else sum(point.get("SampleCount", 0.0) for point in points) >= count
+        seen[place] = (
+            None if points is None else sum(point.get("SampleCount", 0.0) for point in points) >= count
+        )
     return [seen[datum.series, datum.dimensions, datum.timestamp] for datum in batch]
 
 
 def _statistics(
-    cloudwatch: CloudWatchClient, one: Series, dimensions: tuple[str, ...], start: datetime, end: datetime, period: int
+    cloudwatch: CloudWatchClient,
+    one: Series,
+    dimensions: tuple[str, ...],
+    start: datetime,
+    end: datetime,
+    period: int,
 ) -> list[DatapointTypeDef] | None:
     """Datapoints of a series; None while CloudWatch is too busy to tell or does not answer."""
     from botocore.exceptions import HTTPClientError
@@ -282,7 +314,10 @@ def _statistics(
                 return cloudwatch.get_metric_statistics(
                     Namespace=one.namespace,
                     MetricName=one.name,
-                    Dimensions=[{"Name": name, "Value": value} for name, value in zip(one.dimensions, dimensions, strict=True)],
+                    Dimensions=[
+                        {"Name": name, "Value": value}
+                        for name, value in zip(one.dimensions, dimensions, strict=True)
+                    ],
                     StartTime=start,
                     EndTime=end,
                     Period=period,
@@ -293,7 +328,9 @@ def _statistics(
     except ThrottledError:
         return None
     except DeniedError as error:
-        raise UnsureError(f"CloudWatch cannot be read: {error}", remedy="Allow cloudwatch:GetMetricStatistics") from None
+        raise UnsureError(
+            f"CloudWatch cannot be read: {error}", remedy="Allow cloudwatch:GetMetricStatistics"
+        ) from None
     except SpecdecError:
         raise
     except Exception as error:
@@ -349,7 +386,8 @@ def read_back(
     wait_seconds: float = SETTLE_SECONDS,
     clock: Clock = Clock(),
 ) -> ReadBack:
-    """Compares number of samples, sum, smallest and largest value of every published series with the run's records.
+    """Compares number of samples, sum, smallest and largest value of every published series with the run's
+    records.
 
     Another run of the same experiment in the same minutes shows as a difference. Arguments as in ``publish``;
     ``wait_seconds`` bounds the wait for datums to become readable.
@@ -361,12 +399,16 @@ def read_back(
     """
     places: dict[tuple[Series, tuple[str, ...]], list[Datum]] = defaultdict(list)
     manifest, records = load_run(folder)
-    for datum in run_datums(folder, manifest, records, experiment=experiment, metrics=metrics, high_resolution=high_resolution):
+    for datum in run_datums(
+        folder, manifest, records, experiment=experiment, metrics=metrics, high_resolution=high_resolution
+    ):
         places[datum.series, datum.dimensions].append(datum)
     deadline = clock.now() + timedelta(seconds=wait_seconds)
     while True:
         differences = tuple(
-            difference for (one, dimensions), parts in places.items() for difference in _compare(cloudwatch, one, dimensions, parts)
+            difference
+            for (one, dimensions), parts in places.items()
+            for difference in _compare(cloudwatch, one, dimensions, parts)
         )
         if not differences or clock.now() >= deadline:
             samples = sum(sum(datum.counts) for parts in places.values() for datum in parts)
@@ -378,18 +420,24 @@ _DATAPOINTS = 1440
 """Datapoints that one GetMetricStatistics call returns at most."""
 
 
-def _compare(cloudwatch: CloudWatchClient, one: Series, dimensions: tuple[str, ...], parts: list[Datum]) -> list[Difference]:
+def _compare(
+    cloudwatch: CloudWatchClient, one: Series, dimensions: tuple[str, ...], parts: list[Datum]
+) -> list[Difference]:
     resolution = parts[0].resolution
     times = sorted({datum.timestamp for datum in parts})
     points: list[DatapointTypeDef] = []
     start = times[0]
     while start <= times[-1]:
-        end = min(start + timedelta(seconds=resolution * _DATAPOINTS), times[-1] + timedelta(seconds=resolution))
+        end = min(
+            start + timedelta(seconds=resolution * _DATAPOINTS), times[-1] + timedelta(seconds=resolution)
+        )
         points += _statistics(cloudwatch, one, dimensions, start, end, resolution) or []
         start = end
     wanted = set(times)
     points = [point for point in points if point.get("Timestamp", start).astimezone(UTC) in wanted]
-    values = [(value, count) for datum in parts for value, count in zip(datum.values, datum.counts, strict=True)]
+    values = [
+        (value, count) for datum in parts for value, count in zip(datum.values, datum.counts, strict=True)
+    ]
     expected = {
         "SampleCount": float(sum(count for _, count in values)),
         "Sum": math.fsum(value * count for value, count in values),

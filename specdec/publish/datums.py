@@ -1,6 +1,7 @@
 """From the records of a run to CloudWatch datums: pure, and within the service's limits.
 
-Limits: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricData.html and ``API_MetricDatum.html``.
+Limits: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricData.html and
+``API_MetricDatum.html``.
 """
 
 from __future__ import annotations
@@ -62,16 +63,28 @@ class Datum:
     resolution: Resolution = 60
 
     def key(self, run: str) -> str:
-        """What tells this datum from all others of the same run: publishing twice under one key is publishing twice."""
+        """What tells this datum from all others of the same run: publishing twice under one key is publishing
+        twice.
+        """
         return "|".join(
-            [run, self.series.namespace, self.series.name, *self.dimensions, self.timestamp.strftime("%Y%m%dT%H%M%SZ"), str(self.part)]
+            [
+                run,
+                self.series.namespace,
+                self.series.name,
+                *self.dimensions,
+                self.timestamp.strftime("%Y%m%dT%H%M%SZ"),
+                str(self.part),
+            ]
         )
 
     def request(self) -> MetricDatumTypeDef:
         """The datum as ``put_metric_data`` takes it."""
         return {
             "MetricName": self.series.name,
-            "Dimensions": [{"Name": name, "Value": value} for name, value in zip(self.series.dimensions, self.dimensions, strict=True)],
+            "Dimensions": [
+                {"Name": name, "Value": value}
+                for name, value in zip(self.series.dimensions, self.dimensions, strict=True)
+            ],
             "Timestamp": self.timestamp,
             "Values": list(self.values),
             "Counts": [float(count) for count in self.counts],
@@ -93,7 +106,8 @@ def of_run(
     experiment: str,
     high_resolution: bool = False,
 ) -> list[Datum]:
-    """All datums of a run: each metric of each measured request, at the time the request was sent; then the run as a whole.
+    """All datums of a run: each metric of each measured request, at the time the request was sent; then the
+    run as a whole.
 
     A request for which a metric cannot be told gives no value to that metric.
 
@@ -105,7 +119,8 @@ def of_run(
         high_resolution: keep points of one second instead of one minute.
 
     Raises:
-        ValueError: a metric gave a number that CloudWatch does not take (NaN, infinite, too small or too large).
+        ValueError: a metric gave a number that CloudWatch does not take (NaN, infinite, too small or too
+            large).
     """
     resolution: Resolution = 1 if high_resolution else 60
     points: list[tuple[Series, tuple[str, ...], datetime, float]] = []
@@ -121,10 +136,16 @@ def of_run(
     ended = _cut(parse_utc(manifest.ended_utc), 60)
     for variant, case, percent in parity(manifest, records):
         points.append((series.PARITY, (experiment, variant, case), ended, percent))
-    for (variant, outcome), count in sorted(Counter((r.variant, r.outcome) for r in records if not r.warmup).items()):
+    for (variant, outcome), count in sorted(
+        Counter((r.variant, r.outcome) for r in records if not r.warmup).items()
+    ):
         points.append((series.REQUESTS, (experiment, variant, outcome), ended, float(count)))
     for variant in sorted({record.variant for record in records}):
-        own = [record for record in records if record.variant == variant and record.lane == "exact" and not record.warmup]
+        own = [
+            record
+            for record in records
+            if record.variant == variant and record.lane == "exact" and not record.warmup
+        ]
         for metric, one in zip(OF_RUN, series.SERVICE, strict=True):
             total = metric.of(own)
             if total is not None:
@@ -139,7 +160,9 @@ def failed_run(experiment: str, at: datetime) -> Datum:
 
 
 def parity(manifest: RunManifest, records: Iterable[RequestRecord]) -> Iterator[tuple[str, str, float]]:
-    """(variant, test case, per cent of pairs with the baseline's text) for what was sent at temperature 0 and answered in full."""
+    """(variant, test case, per cent of pairs with the baseline's text) for what was sent at temperature 0 and
+    answered in full.
+    """
     baselines = [name for name, facts in manifest.variants.items() if facts.get("role") == "baseline"]
     texts: dict[tuple[str, str], dict[tuple[str, int], str]] = defaultdict(dict)
     for record in measured(records):
@@ -154,8 +177,11 @@ def parity(manifest: RunManifest, records: Iterable[RequestRecord]) -> Iterator[
             yield variant, case, 100.0 * sum(own[pair] == theirs[pair] for pair in pairs) / len(pairs)
 
 
-def distributions(points: Iterable[tuple[Series, tuple[str, ...], datetime, float]], *, resolution: Resolution = 60) -> Iterator[Datum]:
-    """Gathers single values into datums, one per series, dimensions and time, more where a datum cannot hold them.
+def distributions(
+    points: Iterable[tuple[Series, tuple[str, ...], datetime, float]], *, resolution: Resolution = 60
+) -> Iterator[Datum]:
+    """Gathers single values into datums, one per series, dimensions and time, more where a datum cannot hold
+    them.
 
     Raises:
         ValueError: a value that CloudWatch does not take, or dimensions that are not the series'.
@@ -163,9 +189,14 @@ def distributions(points: Iterable[tuple[Series, tuple[str, ...], datetime, floa
     gathered: dict[tuple[Series, tuple[str, ...], datetime], Counter[float]] = defaultdict(Counter)
     for one, dimensions, at, value in points:
         if not math.isfinite(value) or (value != 0 and not _SMALLEST <= abs(value) <= _LARGEST):
-            raise ValueError(f"{one.namespace} {one.name} of {', '.join(dimensions)} is {value!r}, which CloudWatch does not take")
+            raise ValueError(
+                f"{one.namespace} {one.name} of {', '.join(dimensions)} is {value!r}, which CloudWatch does"
+                " not take"
+            )
         if len(dimensions) != len(one.dimensions) or len(dimensions) > MAX_DIMENSIONS or not all(dimensions):
-            raise ValueError(f"{one.namespace} {one.name} has dimensions {', '.join(one.dimensions)}; got {dimensions!r}")
+            raise ValueError(
+                f"{one.namespace} {one.name} has dimensions {', '.join(one.dimensions)}; got {dimensions!r}"
+            )
         gathered[one, dimensions, at][value] += 1
     for (one, dimensions, at), counter in gathered.items():
         values = sorted(counter)
@@ -177,11 +208,14 @@ def distributions(points: Iterable[tuple[Series, tuple[str, ...], datetime, floa
 def batches(datums: Iterable[Datum]) -> Iterator[list[Datum]]:
     """Datums by call: one namespace, at most ``MAX_DATUMS`` and ``MAX_BYTES`` each, in order.
 
-    All parts of one series and time go into one call, so that what arrived of them can be told from their number of samples.
+    All parts of one series and time go into one call, so that what arrived of them can be told from their
+    number of samples.
     """
     by_namespace: dict[str, dict[tuple[Series, tuple[str, ...], datetime], list[Datum]]] = defaultdict(dict)
     for datum in datums:
-        by_namespace[datum.series.namespace].setdefault((datum.series, datum.dimensions, datum.timestamp), []).append(datum)
+        by_namespace[datum.series.namespace].setdefault(
+            (datum.series, datum.dimensions, datum.timestamp), []
+        ).append(datum)
     for groups in by_namespace.values():
         batch: list[Datum] = []
         size = 1000
@@ -205,8 +239,11 @@ def refuse_too_old(datums: Iterable[Datum], now: datetime) -> None:
     oldest = min((datum.timestamp for datum in datums), default=now)
     if now - oldest > MAX_AGE:
         raise SpecdecError(
-            f"the run is {(now - oldest).days} days old; CloudWatch takes nothing older than {MAX_AGE.days} days",
-            remedy="Nothing was published. The run's records and report do not need CloudWatch: specdec report",
+            f"the run is {(now - oldest).days} days old; CloudWatch takes nothing older than {MAX_AGE.days}"
+            " days",
+            remedy=(
+                "Nothing was published. The run's records and report do not need CloudWatch: specdec report"
+            ),
         )
 
 

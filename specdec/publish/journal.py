@@ -13,7 +13,9 @@ from specdec.errors import SpecdecError
 FILE = "published.json"
 
 State = Literal["sending", "sent"]
-"""``sending`` is written before a call and replaced after it: found at the start of a retry, the outcome of that call is unknown."""
+"""``sending`` is written before a call and replaced after it: found at the start of a retry, the outcome of
+that call is unknown.
+"""
 
 
 class Journal:
@@ -35,7 +37,9 @@ class Journal:
         except (ValueError, KeyError, TypeError) as error:
             raise SpecdecError(
                 f"{self._path} cannot be read: {error!r}",
-                remedy="It says what was published already. Delete it only if nothing of this run was published",
+                remedy=(
+                    "It says what was published already. Delete it only if nothing of this run was published"
+                ),
             ) from None
 
     def state(self, key: str) -> State | None:
@@ -49,5 +53,8 @@ class Journal:
                 self._states.pop(key, None)
             else:
                 self._states[key] = state
-        content = {state: sorted(key for key, own in self._states.items() if own == state) for state in ("sending", "sent")}
+        content = {
+            state: sorted(key for key, own in self._states.items() if own == state)
+            for state in ("sending", "sent")
+        }
         whole.write(self._path, json.dumps(content, indent=1))

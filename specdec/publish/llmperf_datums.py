@@ -13,7 +13,8 @@ from specdec.publish.series import Series
 
 
 def of_cases(cases: Sequence[Case], *, baseline: str | None) -> list[Datum]:
-    """One value per variant, test case and series: the upper median over the requests, at the minute LLMPerf finished.
+    """One value per variant, test case and series: the upper median over the requests, at the minute LLMPerf
+    finished.
 
     Args:
         cases: results of the lane.
@@ -39,11 +40,15 @@ def published(case: Case, baseline: Case | None) -> dict[Series, float]:
         series.LLMPERF_INPUT_TOKENS: [float(one.number_input_tokens) for one in case.requests],
         series.LLMPERF_OUTPUT_TOKENS: [float(one.number_output_tokens) for one in case.requests],
         series.LLMPERF_TPOT: [case.time_per_output_token(one) for one in full],
-        series.LLMPERF_TOKENS_PER_STEP: [steps for one in full if (steps := case.tokens_per_step(one, overhead)) is not None],
+        series.LLMPERF_TOKENS_PER_STEP: [
+            steps for one in full if (steps := case.tokens_per_step(one, overhead)) is not None
+        ],
     }
     medians = {one: llmperf.upper_median(numbers) for one, numbers in values.items()}
     return {one: value for one, value in medians.items() if value is not None}
 
 
 def _twin(case: Case, cases: Sequence[Case], baseline: str | None) -> Case | None:
-    return next((other for other in cases if other.variant == baseline and other.test_case == case.test_case), None)
+    return next(
+        (other for other in cases if other.variant == baseline and other.test_case == case.test_case), None
+    )

@@ -1,6 +1,8 @@
-"""The CloudWatch series that the product publishes, by name, unit and dimensions. Publisher and dashboards read the same list.
+"""The CloudWatch series that the product publishes, by name, unit and dimensions. Publisher and dashboards
+read the same list.
 
-The series of the exact lane are the metrics of ``specdec.metrics``; this module adds what a run and the LLMPerf lane publish.
+The series of the exact lane are the metrics of ``specdec.metrics``; this module adds what a run and the
+LLMPerf lane publish.
 """
 
 from __future__ import annotations
@@ -44,11 +46,19 @@ class Series:
 
 def exact(metrics: Iterable[Metric]) -> tuple[Series, ...]:
     """The series of the exact lane."""
-    return tuple(Series(NAMESPACE, metric.name, metric.symbol, metric.unit, DIMENSIONS, metric.formula) for metric in metrics)
+    return tuple(
+        Series(NAMESPACE, metric.name, metric.symbol, metric.unit, DIMENSIONS, metric.formula)
+        for metric in metrics
+    )
 
 
 FAILED_RUNS = Series(
-    RUN_NAMESPACE, "FailedRuns", "failed runs", "Count", ("Experiment",), "1 for a run that did not complete, 0 for one that did"
+    RUN_NAMESPACE,
+    "FailedRuns",
+    "failed runs",
+    "Count",
+    ("Experiment",),
+    "1 for a run that did not complete, 0 for one that did",
 )
 REQUESTS = Series(
     RUN_NAMESPACE,
@@ -66,7 +76,10 @@ PARITY = Series(
     DIMENSIONS,
     "share of prompts, sent at temperature 0, whose text equals the baseline's",
 )
-SERVICE = tuple(Series(RUN_NAMESPACE, one.name, one.symbol, one.unit, ("Experiment", "Variant"), one.formula) for one in OF_RUN)
+SERVICE = tuple(
+    Series(RUN_NAMESPACE, one.name, one.symbol, one.unit, ("Experiment", "Variant"), one.formula)
+    for one in OF_RUN
+)
 """The metrics of ``specdec.metrics.OF_RUN``: what one variant's service gave under the load of the run."""
 
 RUN = (FAILED_RUNS, REQUESTS, PARITY, *SERVICE)
@@ -74,7 +87,12 @@ RUN = (FAILED_RUNS, REQUESTS, PARITY, *SERVICE)
 _LLMPERF_DIMENSIONS = ("Variant", "TestCase")
 
 LLMPERF_TTFT = Series(
-    LLMPERF_NAMESPACE, "TTFT", "TTFT", "Seconds", _LLMPERF_DIMENSIONS, "ttft_s: from sending to the first event with content"
+    LLMPERF_NAMESPACE,
+    "TTFT",
+    "TTFT",
+    "Seconds",
+    _LLMPERF_DIMENSIONS,
+    "ttft_s: from sending to the first event with content",
 )
 LLMPERF_INTER_TOKEN_LATENCY = Series(
     LLMPERF_NAMESPACE,
@@ -82,11 +100,16 @@ LLMPERF_INTER_TOKEN_LATENCY = Series(
     "time per stream event, TTFT included",
     "Seconds",
     _LLMPERF_DIMENSIONS,
-    "inter_token_latency_s: time of the last content event divided by the number of stream events, which under speculation are "
-    "not tokens; never the verdict",
+    "inter_token_latency_s: time of the last content event divided by the number of stream events, which"
+    " under speculation are not tokens; never the verdict",
 )
 LLMPERF_END_TO_END_LATENCY = Series(
-    LLMPERF_NAMESPACE, "EndToEndLatency", "E2E", "Seconds", _LLMPERF_DIMENSIONS, "end_to_end_latency_s: until the stream is closed"
+    LLMPERF_NAMESPACE,
+    "EndToEndLatency",
+    "E2E",
+    "Seconds",
+    _LLMPERF_DIMENSIONS,
+    "end_to_end_latency_s: until the stream is closed",
 )
 LLMPERF_THROUGHPUT = Series(
     LLMPERF_NAMESPACE,
@@ -97,7 +120,12 @@ LLMPERF_THROUGHPUT = Series(
     "request_output_throughput_token_per_s: tokens of a Llama tokenizer divided by E2E",
 )
 LLMPERF_INPUT_TOKENS = Series(
-    LLMPERF_NAMESPACE, "InputTokens", "requested prompt length", "Count", _LLMPERF_DIMENSIONS, "number_input_tokens: as asked for"
+    LLMPERF_NAMESPACE,
+    "InputTokens",
+    "requested prompt length",
+    "Count",
+    _LLMPERF_DIMENSIONS,
+    "number_input_tokens: as asked for",
 )
 LLMPERF_OUTPUT_TOKENS = Series(
     LLMPERF_NAMESPACE,
@@ -105,7 +133,8 @@ LLMPERF_OUTPUT_TOKENS = Series(
     "output, Llama tokens",
     "Count",
     _LLMPERF_DIMENSIONS,
-    "number_output_tokens: the text counted with a Llama tokenizer, beginning-of-sequence included; a length, not a speed",
+    "number_output_tokens: the text counted with a Llama tokenizer, beginning-of-sequence included; a length,"
+    " not a speed",
 )
 LLMPERF_TPOT = Series(
     LLMPERF_NAMESPACE,
@@ -121,7 +150,8 @@ LLMPERF_TOKENS_PER_STEP = Series(
     "tokens per step, derived",
     "Count",
     _LLMPERF_DIMENSIONS,
-    "(max_tokens - 1) / (events - events without content - 1), where events = end_to_end_latency_s / inter_token_latency_s",
+    "(max_tokens - 1) / (events - events without content - 1), where events = end_to_end_latency_s /"
+    " inter_token_latency_s",
 )
 LLMPERF = (
     LLMPERF_TTFT,

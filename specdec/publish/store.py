@@ -18,7 +18,13 @@ PREFIX = "runs/"
 MANIFEST = "manifest.json"
 RECORDS = "records.jsonl"
 
-_TYPES = {".json": "application/json", ".jsonl": "application/x-ndjson", ".html": "text/html", ".md": "text/markdown", ".txt": "text/plain"}
+_TYPES = {
+    ".json": "application/json",
+    ".jsonl": "application/x-ndjson",
+    ".html": "text/html",
+    ".md": "text/markdown",
+    ".txt": "text/plain",
+}
 
 
 def client(session: Any, region: str) -> S3Client:
@@ -30,7 +36,9 @@ def client(session: Any, region: str) -> S3Client:
     """
     from botocore.config import Config
 
-    return session.client("s3", region_name=region, config=Config(retries={"total_max_attempts": 6, "mode": "standard"}))
+    return session.client(
+        "s3", region_name=region, config=Config(retries={"total_max_attempts": 6, "mode": "standard"})
+    )
 
 
 def upload(folder: Path, s3: S3Client, bucket: str, *, run: str | None = None) -> int:
@@ -50,18 +58,28 @@ def upload(folder: Path, s3: S3Client, bucket: str, *, run: str | None = None) -
     manifest = folder / MANIFEST
     if run is None:
         run = _read_manifest(folder).run
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != manifest and not path.name.endswith(whole.SCRATCH))
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path != manifest and not path.name.endswith(whole.SCRATCH)
+    )
     if manifest.exists():
         files.append(manifest)
     for path in files:
         key = f"{PREFIX}{run}/{path.relative_to(folder).as_posix()}"
         with doing(f"write s3://{bucket}/{key}"):
-            s3.upload_file(str(path), bucket, key, ExtraArgs={"ContentType": _TYPES.get(path.suffix, "application/octet-stream")})
+            s3.upload_file(
+                str(path),
+                bucket,
+                key,
+                ExtraArgs={"ContentType": _TYPES.get(path.suffix, "application/octet-stream")},
+            )
     return len(files)
 
 
 def download(run: str, s3: S3Client, bucket: str, folder: Path) -> Path:
-    """Copies a run from the bucket into ``folder/<run>`` and checks its records against the manifest; returns that folder.
+    """Copies a run from the bucket into ``folder/<run>`` and checks its records against the manifest; returns
+    that folder.
 
     Raises:
         BadInputError: no such bucket.
@@ -72,7 +90,9 @@ def download(run: str, s3: S3Client, bucket: str, folder: Path) -> Path:
     names = _files(run, s3, bucket)
     if MANIFEST not in names:
         what = "is not finished: it has no manifest" if names else "is not there"
-        raise SpecdecError(f"s3://{bucket}/{PREFIX}{run}/ {what}", remedy="List the runs of the bucket: specdec runs")
+        raise SpecdecError(
+            f"s3://{bucket}/{PREFIX}{run}/ {what}", remedy="List the runs of the bucket: specdec runs"
+        )
     target = folder / run
     for name in [name for name in names if name != MANIFEST] + [MANIFEST]:
         path = target / name
@@ -81,10 +101,13 @@ def download(run: str, s3: S3Client, bucket: str, folder: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         with doing(f"read s3://{bucket}/{PREFIX}{run}/{name}"):
             s3.download_file(bucket, f"{PREFIX}{run}/{name}", str(path))
-    digest = hashlib.sha256((target / RECORDS).read_bytes()).hexdigest() if (target / RECORDS).exists() else None
+    digest = (
+        hashlib.sha256((target / RECORDS).read_bytes()).hexdigest() if (target / RECORDS).exists() else None
+    )
     if digest != _read_manifest(target).records_sha256:
         raise SpecdecError(
-            f"{target / RECORDS} is not what the manifest was written for", remedy="Download it again; if that does not help, run again"
+            f"{target / RECORDS} is not what the manifest was written for",
+            remedy="Download it again; if that does not help, run again",
         )
     return target
 
@@ -122,7 +145,10 @@ def _keys(s3: S3Client, bucket: str, prefix: str) -> list[str]:
                 raise
         except ParamValidationError:
             pass
-        raise BadInputError("s3", [Mistake("bucket", bucket, "does not exist", "Correct the name, or look into another account")])
+        raise BadInputError(
+            "s3",
+            [Mistake("bucket", bucket, "does not exist", "Correct the name, or look into another account")],
+        )
 
 
 def _read_manifest(folder: Path) -> RunManifest:

@@ -1,4 +1,6 @@
-"""The real CDK command against the embedded account: every call bounded in time, watched, and ended with its children."""
+"""The real CDK command against the embedded account: every call bounded in time, watched, and ended with its
+children.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,11 @@ class Cdk:
         """
         on_progress("synthesizing the stacks", None, None)
         context = [part for name, value in self._context.items() for part in ("--context", f"{name}={value}")]
-        self._run("synth", ["synth", "--quiet", "--app", self._app, "--output", str(self._assembly), *context], _SYNTH_SECONDS)
+        self._run(
+            "synth",
+            ["synth", "--quiet", "--app", self._app, "--output", str(self._assembly), *context],
+            _SYNTH_SECONDS,
+        )
         self.__dict__.pop("stacks", None)
 
     @cached_property
@@ -117,9 +123,13 @@ class Cdk:
         for identity, artifact in manifest["artifacts"].items():
             if artifact["type"] == "aws:cloudformation:stack":
                 properties = artifact["properties"]
-                template = json.loads((self._assembly / properties["templateFile"]).read_text(encoding="utf-8"))
+                template = json.loads(
+                    (self._assembly / properties["templateFile"]).read_text(encoding="utf-8")
+                )
                 region = artifact["environment"].rsplit("/", 1)[-1]
-                found.append(StackInfo(properties.get("stackName", identity), region, len(template["Resources"])))
+                found.append(
+                    StackInfo(properties.get("stackName", identity), region, len(template["Resources"]))
+                )
         return tuple(found)
 
     def bootstrap(self, regions: Sequence[str], on_progress: Progress = _quiet) -> None:
@@ -166,11 +176,19 @@ class Cdk:
         Raises:
             CdkError: a resource cannot be deleted.
         """
-        self._run("destroy", ["destroy", "--all", "--force", *self._from_assembly()], self._limit(), on_progress, self.stacks)
+        self._run(
+            "destroy",
+            ["destroy", "--all", "--force", *self._from_assembly()],
+            self._limit(),
+            on_progress,
+            self.stacks,
+        )
         left = [stack for stack in self.stacks if self._status(stack) is not None]
         if left:
             # The command ends with 0 for a stack that DELETE_FAILED once it was told to go on.
-            raise CdkError(f"cdk destroy left {', '.join(stack.name for stack in left)}", remedy=f"See {self._out}")
+            raise CdkError(
+                f"cdk destroy left {', '.join(stack.name for stack in left)}", remedy=f"See {self._out}"
+            )
 
     def _from_assembly(self) -> list[str]:
         _ = self.stacks
@@ -185,7 +203,9 @@ class Cdk:
         if node is None:
             raise EnvironmentFault("There is no Node here", remedy="Install the project's packages: uv sync")
         if not cdk.exists():
-            raise EnvironmentFault(f"The CDK command is not installed ({cdk} is absent)", remedy="Run: uv run npm ci")
+            raise EnvironmentFault(
+                f"The CDK command is not installed ({cdk} is absent)", remedy="Run: uv run npm ci"
+            )
         return [node, str(cdk)]
 
     def _environment(self) -> dict[str, str]:
@@ -193,7 +213,8 @@ class Cdk:
         home.mkdir(exist_ok=True)
         region = self.stacks[0].region if (self._assembly / "manifest.json").exists() else "us-east-1"
         return self._aws.environment(region) | {
-            # The CDK remembers which key belongs to which account; another emulator's memory would be wrong here.
+            # The CDK remembers which key belongs to which account; another emulator's memory would be wrong
+            # here.
             "CDK_HOME": str(home),
             "CDK_VALIDATION": "false",
             "CDK_DISABLE_VERSION_CHECK": "1",
@@ -236,7 +257,8 @@ class Cdk:
                 while _still_running(process):
                     if time.monotonic() > deadline:
                         raise CdkError(
-                            f"cdk {arguments[0]} did not end within {seconds:.0f} s:\n{_tail(log)}", remedy=f"The whole output is in {log}"
+                            f"cdk {arguments[0]} did not end within {seconds:.0f} s:\n{_tail(log)}",
+                            remedy=f"The whole output is in {log}",
                         )
                     watch.report(on_progress)
             finally:
@@ -272,10 +294,14 @@ class _Watch:
         self._failed: dict[str, Failure] = {}
 
     def _events(self, stack: StackInfo) -> list[dict[str, Any]]:
-        """Events of a stack, oldest first; by id once that is known, since a deleted stack has no name any more."""
+        """Events of a stack, oldest first; by id once that is known, since a deleted stack has no name any
+        more.
+        """
         client = self._clients[stack]
         try:
-            events: list[dict[str, Any]] = client.describe_stack_events(StackName=self._ids.get(stack, stack.name))["StackEvents"]
+            events: list[dict[str, Any]] = client.describe_stack_events(
+                StackName=self._ids.get(stack, stack.name)
+            )["StackEvents"]
         except client.exceptions.ClientError:
             return []
         if events:
@@ -295,19 +321,27 @@ class _Watch:
                 resource, status = str(event["LogicalResourceId"]), str(event["ResourceStatus"])
                 if status.endswith("_FAILED"):
                     self._failed[event["EventId"]] = Failure(
-                        stack, resource, str(event["ResourceType"]), _in_one_line(str(event.get("ResourceStatusReason", "")))
+                        stack,
+                        resource,
+                        str(event["ResourceType"]),
+                        _in_one_line(str(event.get("ResourceStatusReason", ""))),
                     )
                 if resource != stack.name:
                     self._latest[stack, resource] = event
                     doing = f"{stack}: {resource}"
         total = sum(stack.resources for stack in self._stacks)
-        done = sum(str(event["ResourceStatus"]).endswith(("_COMPLETE", "_SKIPPED")) for event in self._latest.values())
+        done = sum(
+            str(event["ResourceStatus"]).endswith(("_COMPLETE", "_SKIPPED"))
+            for event in self._latest.values()
+        )
         if doing or done:
             known = (min(done, total), total) if total else (None, None)
             on_progress(doing or "waiting for CloudFormation", *known)
 
     def failures(self) -> list[Failure]:
-        """What failed, without what was only cancelled because something else failed; the stacks themselves if nothing in them did."""
+        """What failed, without what was only cancelled because something else failed; the stacks themselves
+        if nothing in them did.
+        """
         found = [failure for failure in self._failed.values() if "cancelled" not in failure.reason.lower()]
         return [failure for failure in found if failure.kind != "AWS::CloudFormation::Stack"] or found
 

@@ -35,18 +35,25 @@ def enter() -> None:
         EnvironmentFault: this system does not have or does not allow network namespaces.
     """
     if not sys.platform.startswith("linux"):
-        raise EnvironmentFault(f"Network namespaces are a feature of Linux; this is {sys.platform}", remedy="Leave out --offline")
+        raise EnvironmentFault(
+            f"Network namespaces are a feature of Linux; this is {sys.platform}", remedy="Leave out --offline"
+        )
     user, group = os.getuid(), os.getgid()
     error = _unshare(_CLONE_NEWNET)
     if error:
         # Whoever may not do it outright may do it in a user namespace of their own.
         error = _unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
         if error:
-            raise EnvironmentFault(f"This machine does not allow a network namespace (unshare: {os.strerror(error)})", remedy=_REMEDY)
+            raise EnvironmentFault(
+                f"This machine does not allow a network namespace (unshare: {os.strerror(error)})",
+                remedy=_REMEDY,
+            )
         try:
             _map_to_self(user, group)
         except OSError as refused:
-            raise EnvironmentFault(f"This machine does not allow a user namespace ({refused})", remedy=_REMEDY) from None
+            raise EnvironmentFault(
+                f"This machine does not allow a user namespace ({refused})", remedy=_REMEDY
+            ) from None
     _bring_loopback_up()
 
 

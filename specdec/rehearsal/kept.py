@@ -53,7 +53,9 @@ def write(processes: list[Kept]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps([asdict(process) for process in processes]) + "\n", encoding="utf-8")
     except OSError as error:
-        raise EnvironmentFault(f"Cannot write {path}: {error.strerror}", remedy="Set XDG_STATE_HOME to a folder you may write to") from None
+        raise EnvironmentFault(
+            f"Cannot write {path}: {error.strerror}", remedy="Set XDG_STATE_HOME to a folder you may write to"
+        ) from None
 
 
 def running() -> list[Kept]:

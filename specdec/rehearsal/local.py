@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from specdec.rehearsal.engines import Service
 
 PROMPTS = "rehearsal"
-"""Prompt set of this machine: few and short, of the same classes, in forms that a model of 135M parameters can follow."""
+"""Prompt set of this machine: few and short, of the same classes, in forms that a model of 135M parameters
+can follow.
+"""
 OUTPUT_TOKENS = 96
 
 
 def cut(experiment: Experiment, output_tokens: int) -> Experiment:
-    """The experiment with the exact lane alone, one request at a time, and no more output than ``output_tokens``.
+    """The experiment with the exact lane alone, one request at a time, and no more output than
+    ``output_tokens``.
 
     The user's own prompts stay; a shipped set gives way to ``PROMPTS``.
     """

@@ -23,8 +23,8 @@ def state_folder(environment: Mapping[str, str]) -> Path:
 def only_one(file: Path | None = None) -> Generator[None, None, None]:
     """Holds the lock while the block runs.
 
-    The lock is the kernel's (flock), not the file's existence: it goes with the process that holds it, however that ends,
-    and a file left behind means nothing.
+    The lock is the kernel's (flock), not the file's existence: it goes with the process that holds it,
+    however that ends, and a file left behind means nothing.
 
     Args:
         file: the lock file; ``rehearsal.lock`` in the user's state folder by default.
@@ -38,7 +38,8 @@ def only_one(file: Path | None = None) -> Generator[None, None, None]:
         holder = path.open("a+", encoding="utf-8")
     except OSError as error:
         raise EnvironmentFault(
-            f"Cannot write the lock file {path}: {error.strerror}", remedy="Set XDG_STATE_HOME to a folder you may write to"
+            f"Cannot write the lock file {path}: {error.strerror}",
+            remedy="Set XDG_STATE_HOME to a folder you may write to",
         ) from None
     with holder:
         try:
@@ -46,14 +47,18 @@ def only_one(file: Path | None = None) -> Generator[None, None, None]:
         except BlockingIOError:
             holder.seek(0)
             raise EnvironmentFault(
-                f"Another rehearsal is running ({_described(holder.read())})", remedy="Wait until it ends, or end it with Ctrl-C"
+                f"Another rehearsal is running ({_described(holder.read())})",
+                remedy="Wait until it ends, or end it with Ctrl-C",
             ) from None
         except OSError as error:
             raise EnvironmentFault(
-                f"Cannot lock {path}: {error.strerror}", remedy="Set XDG_STATE_HOME to a folder on a local disk"
+                f"Cannot lock {path}: {error.strerror}",
+                remedy="Set XDG_STATE_HOME to a folder on a local disk",
             ) from None
         holder.truncate(0)
-        holder.write(json.dumps({"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}))
+        holder.write(
+            json.dumps({"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
+        )
         holder.flush()
         yield
 

@@ -22,7 +22,9 @@ def present(checkout: Path) -> bool:
     return cdk.exists() and installed.exists() and installed.stat().st_mtime >= lock.stat().st_mtime
 
 
-def install(checkout: Path, environment: dict[str, str], log: Path, on_progress: Callable[[str], None]) -> None:
+def install(
+    checkout: Path, environment: dict[str, str], log: Path, on_progress: Callable[[str], None]
+) -> None:
     """Runs ``npm ci`` with the npm beside this Python.
 
     Raises:
@@ -30,7 +32,9 @@ def install(checkout: Path, environment: dict[str, str], log: Path, on_progress:
     """
     npm = Path(sys.executable).parent / "npm"
     if not npm.exists():
-        raise EnvironmentFault("There is no npm beside this Python", remedy="Install the project's packages: uv sync")
+        raise EnvironmentFault(
+            "There is no npm beside this Python", remedy="Install the project's packages: uv sync"
+        )
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     path = f"{npm.parent}:{environment.get('PATH', '')}"
@@ -46,7 +50,9 @@ def install(checkout: Path, environment: dict[str, str], log: Path, on_progress:
         try:
             while process.poll() is None:
                 if time.monotonic() - started > _SECONDS:
-                    raise EnvironmentFault(f"npm ci did not end within {_SECONDS:.0f} s", remedy=f"Its output is in {log}")
+                    raise EnvironmentFault(
+                        f"npm ci did not end within {_SECONDS:.0f} s", remedy=f"Its output is in {log}"
+                    )
                 on_progress("downloading about 60 MB of npm packages")
                 time.sleep(0.2)
         finally:
@@ -54,7 +60,9 @@ def install(checkout: Path, environment: dict[str, str], log: Path, on_progress:
                 process.kill()
                 process.wait()
     if process.returncode:
-        words = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        words = [
+            line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()
+        ]
         raise EnvironmentFault(
             f"npm ci failed: {words[-1] if words else f'status {process.returncode}'}",
             remedy=f"Its output is in {log}; the network is needed once",

@@ -1,7 +1,7 @@
 """The rehearsal: the whole experiment on this machine, every step by the code that AWS will see.
 
-Configuration, stack, deployment into an embedded AWS account, two services that really infer, measurement, metrics and
-records published and read back, verdict, destruction, and a look for leftovers.
+Configuration, stack, deployment into an embedded AWS account, two services that really infer, measurement,
+metrics and records published and read back, verdict, destruction, and a look for leftovers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 QUICK_OUTPUT_TOKENS = 48
 
 EMULATED = {
-    "AWS": "an emulator took the stack (ministack): it accepts more than AWS does, and there is no capacity to run out of",
+    "AWS": (
+        "an emulator took the stack (ministack): it accepts more than AWS does, and there is no capacity to"
+        " run out of"
+    ),
     "Kubernetes": "there is no cluster: the manifests that would be applied were recorded, and no pod ran",
     "Trainium": "the services are a small model on this machine's CPU",
 }
@@ -83,7 +86,8 @@ class Outcome:
 
 
 def rehearse(settings: Settings, engine: Engine) -> Outcome:
-    """Carries the rehearsal out. Whatever happens, nothing that was started here stays, unless ``keep`` asks for it.
+    """Carries the rehearsal out. Whatever happens, nothing that was started here stays, unless ``keep`` asks
+    for it.
 
     Raises:
         SpecdecError: a phase failed; what was measured until then is kept.
@@ -158,11 +162,14 @@ class Rehearsal:
             with tempfile.TemporaryFile(dir=runs):
                 pass
         except OSError as error:
-            raise whole.unwritable(runs, error, remedy="Name another folder with --out, or allow writing there") from None
+            raise whole.unwritable(
+                runs, error, remedy="Name another folder with --out, or allow writing there"
+            ) from None
         free = shutil.disk_usage(self._settings.runs).free
         if free < _RUN_BYTES:
             raise EnvironmentFault(
-                f"No space for a run in {self._settings.runs}: {free >> 20} MB are free, {_RUN_BYTES >> 20} MB are needed",
+                f"No space for a run in {self._settings.runs}: {free >> 20} MB are free, {_RUN_BYTES >> 20}"
+                " MB are needed",
                 remedy="Free some space, or name a folder on another disk with --out",
             )
         self._engine.check()
@@ -212,7 +219,11 @@ class Rehearsal:
             return self._engine.start(self._variants(), state / "servers", step.update)
 
     def _variants(self) -> tuple[Variant, ...]:
-        return tuple(sorted(self._experiment.variants, key=lambda variant: variant.name != self._experiment.baseline.name))
+        return tuple(
+            sorted(
+                self._experiment.variants, key=lambda variant: variant.name != self._experiment.baseline.name
+            )
+        )
 
     def _measure(self, services: Sequence[Service]) -> RunManifest:
         from specdec.benchmark.run import RunEvent, run
@@ -252,7 +263,9 @@ class Rehearsal:
             back = cloudwatch.read_back(folder, client, experiment=name)
             if not sent or back.differences:
                 shown = "; ".join(str(difference) for difference in back.differences[:3])
-                raise SpecdecError(f"CloudWatch does not give back what was published: {shown or 'no datum was sent'}")
+                raise SpecdecError(
+                    f"CloudWatch does not give back what was published: {shown or 'no datum was sent'}"
+                )
             bucket = self._outputs[self._experiment.stack_name(self._region)]["Bucket"]
             s3 = session.client("s3")
             step.update("records to S3")
@@ -260,7 +273,10 @@ class Rehearsal:
             with tempfile.TemporaryDirectory() as scratch:
                 # The download checks the records against the digest in the manifest.
                 store.download(folder.name, s3, bucket, Path(scratch))
-        console.say(f"  {back.compared} metric series with {back.samples} values agree; records in s3://{bucket} agree")
+        console.say(
+            f"  {back.compared} metric series with {back.samples} values agree; records in s3://{bucket}"
+            " agree"
+        )
 
     @property
     def _folder(self) -> Path:
@@ -289,7 +305,9 @@ class Rehearsal:
             ]
         strays = [leftover for leftover in left if leftover.kept is None]
         if strays:
-            raise SpecdecError("left behind: " + ", ".join(f"{leftover.kind} {leftover.name}" for leftover in strays))
+            raise SpecdecError(
+                "left behind: " + ", ".join(f"{leftover.kind} {leftover.name}" for leftover in strays)
+            )
         for leftover in left:
             console.say(f"  kept on purpose: {leftover.kind} {leftover.name} ({leftover.kept})")
 
@@ -306,7 +324,9 @@ class Rehearsal:
 
     @contextmanager
     def _scratch(self, state: Path) -> Generator[None]:
-        """Removes the scratch folder at the end, unless what is in it runs on or its logs explain a failure."""
+        """Removes the scratch folder at the end, unless what is in it runs on or its logs explain a
+        failure.
+        """
         try:
             yield
         except Exception:
@@ -322,9 +342,11 @@ _RUN_BYTES = 256 << 20
 
 
 def plan_of(settings: Settings, services: Sequence[Service], engine: Engine) -> Plan:
-    """What the rehearsal measures: the experiment's exact lane, cut to what this machine can do in a few minutes.
+    """What the rehearsal measures: the experiment's exact lane, cut to what this machine can do in a few
+    minutes.
 
-    The configuration in the manifest is the one that ran; ``environment.experiment_hash`` is that of the experiment's file.
+    The configuration in the manifest is the one that ran; ``environment.experiment_hash`` is that of the
+    experiment's file.
     """
     from specdec.benchmark.plan import Plan
 
@@ -332,14 +354,21 @@ def plan_of(settings: Settings, services: Sequence[Service], engine: Engine) -> 
     cut = local.cut(experiment, QUICK_OUTPUT_TOKENS if settings.quick else local.OUTPUT_TOKENS)
     environment: dict[str, Any] = {
         "engine": engine.facts(),
-        "emulated": {**EMULATED, **{f"engine, {number}": limit for number, limit in enumerate(engine.limits, 1)}},
+        "emulated": {
+            **EMULATED,
+            **{f"engine, {number}": limit for number, limit in enumerate(engine.limits, 1)},
+        },
         "experiment_hash": experiment.configuration_hash(),
     }
-    plan = Plan.from_experiment(cut, {s.variant: s.url for s in services}, base=settings.path.parent, environment=environment)
+    plan = Plan.from_experiment(
+        cut, {s.variant: s.url for s in services}, base=settings.path.parent, environment=environment
+    )
     plan = local.as_served(plan, services)
     if settings.test_cases:
         plan = plan.only(settings.test_cases)
     if settings.quick:
         first = {prompt.test_case: prompt for prompt in reversed(plan.prompts)}
-        plan = dataclasses.replace(plan, prompts=tuple(prompt for prompt in plan.prompts if first[prompt.test_case] is prompt))
+        plan = dataclasses.replace(
+            plan, prompts=tuple(prompt for prompt in plan.prompts if first[prompt.test_case] is prompt)
+        )
     return plan

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 def variants(experiment: Experiment, windows: Sequence[int]) -> tuple[Variant, ...]:
     """The baseline, and the experiment's first speculative variant once per window."""
     drafted = next(variant for variant in experiment.variants if variant.speculative)
-    made = (drafted.model_copy(update={"name": f"window-{window}", "service": f"window-{window}", "window": window}) for window in windows)
+    made = (
+        drafted.model_copy(
+            update={"name": f"window-{window}", "service": f"window-{window}", "window": window}
+        )
+        for window in windows
+    )
     return (experiment.baseline, *made)
 
 
@@ -55,14 +60,19 @@ def sweep(
     from specdec.benchmark.plan import Plan
     from specdec.benchmark.run import run
 
-    swept = local.cut(experiment, local.OUTPUT_TOKENS).model_copy(update={"variants": variants(experiment, windows)})
+    swept = local.cut(experiment, local.OUTPUT_TOKENS).model_copy(
+        update={"variants": variants(experiment, windows)}
+    )
     local.require_test_cases(swept, base, test_cases)
     engine.check()
     engine.prepare(on_progress)
     try:
         services = engine.start(swept.variants, folder / "logs", on_progress)
         plan = Plan.from_experiment(
-            swept, {service.variant: service.url for service in services}, base=base, environment={"engine": engine.facts()}
+            swept,
+            {service.variant: service.url for service in services},
+            base=base,
+            environment={"engine": engine.facts()},
         )
         plan = local.as_served(plan, services)
         if test_cases:

@@ -29,8 +29,15 @@ def build(run: Run, verdict: Verdict) -> tuple[Content, Trace]:
     ]
     manifest = run.manifest
     content = Content(
-        title=f"{verdict.experiment}: {', '.join(verdict.speculative) or 'speculation'} against {', '.join(verdict.baselines)}",
-        sentence=verdict.sentence if view.complete else f"This run is {verdict.status}: it has numbers, but no verdict.",
+        title=(
+            f"{verdict.experiment}: {', '.join(verdict.speculative) or 'speculation'} against"
+            f" {', '.join(verdict.baselines)}"
+        ),
+        sentence=(
+            verdict.sentence
+            if view.complete
+            else f"This run is {verdict.status}: it has numbers, but no verdict."
+        ),
         warnings=_warnings(view),
         tallies=_tallies(view),
         facts=(
@@ -48,13 +55,23 @@ def _warnings(view: View) -> tuple[Text, ...]:
     found: list[Text] = []
     if not view.complete:
         problem = (view.run.manifest.problem or "").rstrip(".")
-        found.append(f"The run did not come to its end{f': {problem}' if problem else ''}. Nothing is concluded from what it left.")
+        found.append(
+            f"The run did not come to its end{f': {problem}' if problem else ''}. Nothing is concluded from"
+            " what it left."
+        )
     if emulated := evidence.emulations(view):
         stood_in = ", ".join(dict.fromkeys(part or words for part, words in emulated))
         found.append(f"Not all of this is real: {stood_in}. What this cannot show, below, says how.")
-    failed = [line for variant in view.variants for line in view.trace.sent(None, variant) if view.run.records[line - 1].outcome != "ok"]
+    failed = [
+        line
+        for variant in view.variants
+        for line in view.trace.sent(None, variant)
+        if view.run.records[line - 1].outcome != "ok"
+    ]
     if failed:
-        number = view.trace.number("failed", len(failed), "count", str(len(failed)), "requests that did not end ok", sorted(failed))
+        number = view.trace.number(
+            "failed", len(failed), "count", str(len(failed)), "requests that did not end ok", sorted(failed)
+        )
         found.append((number, " requests failed and are in no other number; see What failed."))
     return tuple(found)
 
@@ -68,9 +85,16 @@ def _tallies(view: View) -> tuple[Tally, ...]:
     for word in (*TONES, "does not count"):
         if words[word]:
             cases = [c for c in rows if (c.decision if c.counts else "does not count") == word]
-            lines = sorted({line for c in cases for line in view.trace.measured(c.test_case, c.variant, c.against)})
+            lines = sorted(
+                {line for c in cases for line in view.trace.measured(c.test_case, c.variant, c.against)}
+            )
             number = view.trace.number(
-                f"tally/{word}", words[word], "test cases", str(words[word]), f"rows whose verdict is: {word}", lines
+                f"tally/{word}",
+                words[word],
+                "test cases",
+                str(words[word]),
+                f"rows whose verdict is: {word}",
+                lines,
             )
             tallies.append(Tally(word, number, TONES.get(word, "quiet")))
     return tuple(tallies)

@@ -20,7 +20,12 @@ from specdec.report.parts.view import TONES
 from specdec.report.source import Run
 from specdec.report.svg import Picture
 
-WORDS: dict[Decision, str] = {"helps": "faster", "hurts": "slower", "no difference": "no difference", "undecided": "undecided"}
+WORDS: dict[Decision, str] = {
+    "helps": "faster",
+    "hurts": "slower",
+    "no difference": "no difference",
+    "undecided": "undecided",
+}
 """What a decision means between two runs: the second against the first."""
 
 
@@ -30,7 +35,8 @@ class Row:
 
     Attributes:
         variant, test_case: which.
-        ratio: TPOT of the first run over that of the second; above 1 the second is faster. None without a common prompt.
+        ratio: TPOT of the first run over that of the second; above 1 the second is faster. None without a
+            common prompt.
         decision: from the ratio.
     """
 
@@ -60,24 +66,33 @@ def compare(first: Run, second: Run) -> Change:
     """Compares the measured requests of two runs, paired by prompt and repeat.
 
     Raises:
-        BadInputError: one of them is not complete, no variant has a test case in common, or prompts of one id differ.
+        BadInputError: one of them is not complete, no variant has a test case in common, or prompts of one id
+            differ.
     """
     for run in (first, second):
         if run.manifest.status != "complete":
-            raise _wrong(run, f"is {run.manifest.status}", "Compare complete runs; `specdec report` shows what this one left")
+            raise _wrong(
+                run,
+                f"is {run.manifest.status}",
+                "Compare complete runs; `specdec report` shows what this one left",
+            )
     own, other = _by_row(first), _by_row(second)
     common = [key for key in own if key in other]
     if not common:
         known = ", ".join(sorted({f"{variant}/{case}" for variant, case in own}))
         raise _wrong(
-            second, f"has no variant and test case in common with run {first.manifest.run} ({known})", "Compare runs of one experiment"
+            second,
+            f"has no variant and test case in common with run {first.manifest.run} ({known})",
+            "Compare runs of one experiment",
         )
     for key in common:
         for pair in pairs(own[key], other[key]):
             before, after = pair.baseline.prompt_tokens, pair.variant.prompt_tokens
             if before is not None and after is not None and before != after:
                 said = f"{pair.baseline.prompt} has {after} tokens, and {before} in run {first.manifest.run}"
-                raise _wrong(second, f"asked other prompts: {said}", "Compare runs of one prompt set on one model")
+                raise _wrong(
+                    second, f"asked other prompts: {said}", "Compare runs of one prompt set on one model"
+                )
     clusters = {key: log_ratios(pairs(own[key], other[key]), TPOT.of) for key in common}
     level, spread = row_level(len(common)), common_spread(list(clusters.values()))
     rows: list[Row] = []
@@ -93,17 +108,22 @@ def build(change: Change, verdicts: tuple[Verdict, Verdict]) -> tuple[Content, t
     first, second = change.first.manifest, change.second.manifest
     words = [WORDS[row.decision] for row in change.rows]
     tallies = tuple(
-        Tally(word, _tally(change, word, words.count(word), traces), TONES[decision]) for decision, word in WORDS.items() if word in words
+        Tally(word, _tally(change, word, words.count(word), traces), TONES[decision])
+        for decision, word in WORDS.items()
+        if word in words
     )
     sections = (
         Section(
             "change",
             "Did it change?",
             (
-                "The change is the first run's time per output token (TPOT) over the second's, paired by prompt and repeat; above 1 the "
-                f"second run is faster. The intervals hold together with {100 * JOINT_LEVEL:.3g}% confidence; a change under "
-                f"{100 * MARGIN:.3g}% counts as none. Two runs are not interleaved, as two variants of one run are, so whatever else "
-                "changed between them is in the number too.",
+                (
+                    "The change is the first run's time per output token (TPOT) over the second's, paired by"
+                    " prompt and repeat; above 1 the second run is faster. The intervals hold together with"
+                    f" {100 * JOINT_LEVEL:.3g}% confidence; a change under {100 * MARGIN:.3g}% counts as"
+                    " none. Two runs are not interleaved, as two variants of one run are, so whatever else"
+                    " changed between them is in the number too."
+                ),
             ),
             pictures=_picture(change),
             tables=(_rows(change, verdicts, traces),),
@@ -119,7 +139,17 @@ def build(change: Change, verdicts: tuple[Verdict, Verdict]) -> tuple[Content, t
         ("Started", second.started_utc),
         ("Configuration hash", second.configuration_hash),
     )
-    return Content(f"{second.experiment}: {second.run} against {first.run}", change.sentence, (), tallies, facts, sections), traces
+    return (
+        Content(
+            f"{second.experiment}: {second.run} against {first.run}",
+            change.sentence,
+            (),
+            tallies,
+            facts,
+            sections,
+        ),
+        traces,
+    )
 
 
 def _by_row(run: Run) -> Mapping[tuple[str, str], list[RequestRecord]]:
@@ -134,7 +164,9 @@ def _sentence(rows: list[Row], first: Run, second: Run) -> str:
     found: list[str] = []
     for word in ("faster", "slower"):
         names = [
-            f"{row.variant} on {row.test_case} ({times(row.ratio.value)})" for row in rows if row.ratio and WORDS[row.decision] == word
+            f"{row.variant} on {row.test_case} ({times(row.ratio.value)})"
+            for row in rows
+            if row.ratio and WORDS[row.decision] == word
         ]
         if names:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
@@ -154,13 +186,23 @@ def _rows(change: Change, verdicts: tuple[Verdict, Verdict], traces: tuple[Trace
         word = WORDS[row.decision]
         ratio = span = None
         if row.ratio:
-            key, lines = f"change/{row.variant}/{row.test_case}", traces[1].measured(row.test_case, row.variant)
-            how = f"geometric mean over {row.ratio.prompts} prompts of TPOT in {change.first.manifest.run} over TPOT here"
+            key, lines = (
+                f"change/{row.variant}/{row.test_case}",
+                traces[1].measured(row.test_case, row.variant),
+            )
+            how = (
+                f"geometric mean over {row.ratio.prompts} prompts of TPOT in {change.first.manifest.run} over"
+                " TPOT here"
+            )
             ratio = traces[1].number(key, row.ratio.value, "ratio", times(row.ratio.value), how, lines)
             if row.ratio.interval:
                 ends = row.ratio.interval
-                low = traces[1].number(f"{key}/low", ends.low, "ratio", decimals(ends.low), "low end of its interval", lines)
-                high = traces[1].number(f"{key}/high", ends.high, "ratio", decimals(ends.high), "high end of its interval", lines)
+                low = traces[1].number(
+                    f"{key}/low", ends.low, "ratio", decimals(ends.low), "low end of its interval", lines
+                )
+                high = traces[1].number(
+                    f"{key}/high", ends.high, "ratio", decimals(ends.high), "high end of its interval", lines
+                )
                 span = cell(low, " to ", high)
         rows.append(
             (
@@ -173,7 +215,9 @@ def _rows(change: Change, verdicts: tuple[Verdict, Verdict], traces: tuple[Trace
                 cell(medians[1]),
             )
         )
-    heads = columns("Test case", "Variant", "Second run", ">Change", ">Interval", ">TPOT, first", ">TPOT, second")
+    heads = columns(
+        "Test case", "Variant", "Second run", ">Change", ">Interval", ">TPOT, first", ">TPOT, second"
+    )
     return Table("Time per output token in both runs; medians", heads, tuple(rows))
 
 
@@ -183,7 +227,9 @@ def _median(verdict: Verdict, trace: Trace, row: Row) -> Number | None:
         return None
     lines = trace.measured(row.test_case, row.variant)
     how = f"median over {m.tpot.requests} requests"
-    return trace.number(f"tpot/{row.variant}/{row.test_case}", m.tpot.median, "s", milliseconds(m.tpot.median), how, lines)
+    return trace.number(
+        f"tpot/{row.variant}/{row.test_case}", m.tpot.median, "s", milliseconds(m.tpot.median), how, lines
+    )
 
 
 def _tally(change: Change, word: str, count: int, traces: tuple[Trace, Trace]) -> Number:
@@ -209,7 +255,12 @@ def _picture(change: Change) -> tuple[Picture, ...]:
     labels = tuple(dict.fromkeys(interval.label for interval in shown))
     return (
         plots.speed_ups(
-            "change-plot", "Second run against the first, with interval", shown, variants, labels, unit="times as fast as the first run"
+            "change-plot",
+            "Second run against the first, with interval",
+            shown,
+            variants,
+            labels,
+            unit="times as fast as the first run",
         ),
     )
 
@@ -227,10 +278,16 @@ def _differences(change: Change) -> Section:
     ):
         own, other = dict(flat(first)), dict(flat(second))
         changed = [key for key in dict.fromkeys([*own, *other]) if own.get(key) != other.get(key)]
-        rows = tuple((cell(key), cell(own.get(key), code=True), cell(other.get(key), code=True)) for key in changed)
+        rows = tuple(
+            (cell(key), cell(own.get(key), code=True), cell(other.get(key), code=True)) for key in changed
+        )
         if rows:
             tables.append(Table(caption, columns("Name", "~First run", "~Second run"), rows))
-    text = "What the two runs have not in common." if tables else "Configuration and environment of the two runs are the same."
+    text = (
+        "What the two runs have not in common."
+        if tables
+        else "Configuration and environment of the two runs are the same."
+    )
     return Section("differences", "What else differs", (text,), tables=tuple(tables))
 
 

@@ -1,4 +1,6 @@
-"""What a report says, apart from how it looks: sections of tables and pictures that HTML and Markdown render alike."""
+"""What a report says, apart from how it looks: sections of tables and pictures that HTML and Markdown render
+alike.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ class Column:
 
     Attributes:
         title: of the column.
-        kind: ``word`` for one or two words, ``figure`` for numbers; what may wrap: ``short`` for a few words, ``prose`` for sentences.
+        kind: ``word`` for one or two words, ``figure`` for numbers; what may wrap: ``short`` for a few words,
+            ``prose`` for sentences.
     """
 
     title: str
@@ -113,9 +116,13 @@ def cell(*parts: Part | None, tone: Tone = "plain", code: bool = False) -> Cell:
 
 
 def columns(*titles: str) -> tuple[Column, ...]:
-    """Column heads; one that starts with ``>`` is for figures, with ``~`` for prose, with ``:`` for a few words."""
+    """Column heads; one that starts with ``>`` is for figures, with ``~`` for prose, with ``:`` for a few
+    words.
+    """
     kinds: dict[str, Literal["figure", "short", "prose"]] = {">": "figure", ":": "short", "~": "prose"}
-    return tuple(Column(title[1:], kinds[title[0]]) if title[0] in kinds else Column(title) for title in titles)
+    return tuple(
+        Column(title[1:], kinds[title[0]]) if title[0] in kinds else Column(title) for title in titles
+    )
 
 
 def parts(text: Text) -> tuple[Part, ...]:

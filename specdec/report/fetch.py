@@ -1,4 +1,6 @@
-"""Finds the run that a command line names: a folder, a run id, an s3:// address, or the latest of a bucket or of ``runs``."""
+"""Finds the run that a command line names: a folder, a run id, an s3:// address, or the latest of a bucket or
+of ``runs``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ def find(name: str | None, *, runs: Path, stack: str | None = None, region: str 
     """The folder of a run, fetched first where it lies in a bucket.
 
     Args:
-        name: folder, run id, ``s3://bucket/runs/<run id>``, or ``s3://bucket`` for its latest run; None for the latest.
+        name: folder, run id, ``s3://bucket/runs/<run id>``, or ``s3://bucket`` for its latest run; None for
+            the latest.
         runs: folder of local runs; fetched ones go there too.
         stack: deployed stack whose bucket holds the run.
         region: of the stack; else the one its name ends with, else the session's.
@@ -29,7 +32,12 @@ def find(name: str | None, *, runs: Path, stack: str | None = None, region: str 
         bucket, _, key = name.removeprefix(SCHEME).partition("/")
         run = key.strip("/").removeprefix("runs").strip("/")
         if not bucket or "/" in run:
-            raise _wrong("run", name, "is not the address of a run", "Use s3://<bucket>/runs/<run id>, or s3://<bucket> for the latest")
+            raise _wrong(
+                "run",
+                name,
+                "is not the address of a run",
+                "Use s3://<bucket>/runs/<run id>, or s3://<bucket> for the latest",
+            )
         return _fetch(bucket, run or None, runs, _session(), region)
     if stack is not None:
         session = _session()
@@ -40,7 +48,12 @@ def find(name: str | None, *, runs: Path, stack: str | None = None, region: str 
     for folder in (Path(name), runs / name):
         if folder.is_dir():
             return folder
-    raise _wrong("run", name, f"is neither a folder nor a run below {runs}", "Name a run folder, a run id, or s3://<bucket>/runs/<run id>")
+    raise _wrong(
+        "run",
+        name,
+        f"is neither a folder nor a run below {runs}",
+        "Name a run folder, a run id, or s3://<bucket>/runs/<run id>",
+    )
 
 
 def bucket_of(stack: str, session: Any, region: str | None) -> str:
@@ -59,15 +72,26 @@ def bucket_of(stack: str, session: Any, region: str | None) -> str:
     try:
         with aws.calls():
             outputs = client.describe_stacks(StackName=stack)["Stacks"][0].get("Outputs", [])
-            named = [output.get("OutputValue", "") for output in outputs if output.get("OutputKey") == BUCKET_OUTPUT]
+            named = [
+                output.get("OutputValue", "")
+                for output in outputs
+                if output.get("OutputKey") == BUCKET_OUTPUT
+            ]
             if named:
                 return named[0]
             resources = aws.pages(client, "list_stack_resources", "StackResourceSummaries", StackName=stack)
     except ClientError:
-        raise _wrong("--stack", stack, f"is not deployed in {where}", "Name a deployed stack: <experiment>-<region>") from None
+        raise _wrong(
+            "--stack", stack, f"is not deployed in {where}", "Name a deployed stack: <experiment>-<region>"
+        ) from None
     made = [item["PhysicalResourceId"] for item in resources if item["ResourceType"] == "AWS::S3::Bucket"]
     if len(made) != 1:
-        raise _wrong("--stack", stack, f"has {len(made)} buckets", "Name the run by its address: s3://<bucket>/runs/<run id>")
+        raise _wrong(
+            "--stack",
+            stack,
+            f"has {len(made)} buckets",
+            "Name the run by its address: s3://<bucket>/runs/<run id>",
+        )
     return str(made[0])
 
 
@@ -79,14 +103,21 @@ def _fetch(bucket: str, run: str | None, runs: Path, session: Any, region: str |
     if run is None:
         known = store.runs(s3, bucket)
         if not known:
-            raise _wrong("run", f"{SCHEME}{bucket}", "holds no finished run", "Start one with `specdec run`, and wait for its end")
+            raise _wrong(
+                "run",
+                f"{SCHEME}{bucket}",
+                "holds no finished run",
+                "Start one with `specdec run`, and wait for its end",
+            )
         run = known[-1]
     with console.progress(f"fetching {SCHEME}{bucket}/{store.PREFIX}{run}"):
         try:
             runs.mkdir(parents=True, exist_ok=True)
             return store.download(run, s3, bucket, runs)
         except OSError as error:
-            raise whole.unwritable(Path(error.filename or runs), error, remedy="Name another folder with --runs") from None
+            raise whole.unwritable(
+                Path(error.filename or runs), error, remedy="Name another folder with --runs"
+            ) from None
 
 
 def _session() -> Any:
@@ -96,7 +127,14 @@ def _session() -> Any:
 
 
 def _region_of(stack: str, session: Any) -> str | None:
-    return next((region for region in session.get_available_regions("cloudformation") if stack.endswith(f"-{region}")), None)
+    return next(
+        (
+            region
+            for region in session.get_available_regions("cloudformation")
+            if stack.endswith(f"-{region}")
+        ),
+        None,
+    )
 
 
 def _wrong(field: str, value: str, problem: str, remedy: str) -> BadInputError:

@@ -86,7 +86,9 @@ def write_change(first: Path, second: Path, folder: Path) -> WrittenChange:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise whole.unwritable(folder, error) from None
-    written = WrittenChange(folder / f"{names}.html", folder / f"{names}.md", folder / f"{names}.json", change)
+    written = WrittenChange(
+        folder / f"{names}.html", folder / f"{names}.md", folder / f"{names}.json", change
+    )
     whole.write(written.html, html.render(content, digests))
     whole.write(written.markdown, markdown.render(content, digests))
     whole.write(
@@ -96,7 +98,11 @@ def write_change(first: Path, second: Path, folder: Path) -> WrittenChange:
                 "schema": SCHEMA,
                 "sentence": content.sentence,
                 "runs": [
-                    {"run": run.manifest.run, "records_sha256": run.manifest.records_sha256, "numbers": _numbers(trace)}
+                    {
+                        "run": run.manifest.run,
+                        "records_sha256": run.manifest.records_sha256,
+                        "numbers": _numbers(trace),
+                    }
                     for run, trace in zip(runs, traces, strict=True)
                 ],
             }

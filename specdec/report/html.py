@@ -13,7 +13,9 @@ def render(report: Content, digest: str) -> str:
     from markupsafe import Markup
 
     templates = files("specdec.report") / "templates"
-    environment = Environment(loader=BaseLoader(), autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    environment = Environment(
+        loader=BaseLoader(), autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
+    )
     template = environment.from_string((templates / "report.html").read_text(encoding="utf-8"))
     css = Markup((templates / "report.css").read_text(encoding="utf-8").strip())  # noqa: S704 - our own file
     return template.render(report=report, css=css, parts=parts, digest=digest)

@@ -20,7 +20,10 @@ def render(report: Content, digest: str) -> str:
         if section.points:
             blocks.append("\n".join(f"- {_text(point)}" for point in section.points))
         blocks += [_table(table) for table in section.tables]
-    blocks.append(f"Computed from `records.jsonl` (SHA-256 `{digest}`). `report.json` names the lines behind every number.")
+    blocks.append(
+        f"Computed from `records.jsonl` (SHA-256 `{digest}`). `report.json` names the lines behind every"
+        " number."
+    )
     return "\n\n".join(blocks) + "\n"
 
 

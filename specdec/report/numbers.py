@@ -1,4 +1,6 @@
-"""Numbers that know where they come from: each shown figure keeps its value, its formula and the lines of ``records.jsonl`` behind it."""
+"""Numbers that know where they come from: each shown figure keeps its value, its formula and the lines of
+``records.jsonl`` behind it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,14 @@ class Number:
 
     def plain(self) -> dict[str, Any]:
         """As plain data for ``report.json``."""
-        return {"key": self.key, "value": self.value, "unit": self.unit, "shown": self.shown, "how": self.how, "lines": list(self.lines)}
+        return {
+            "key": self.key,
+            "value": self.value,
+            "unit": self.unit,
+            "shown": self.shown,
+            "how": self.how,
+            "lines": list(self.lines),
+        }
 
 
 @dataclass(slots=True)
@@ -61,7 +70,9 @@ class Trace:
     numbers: dict[str, Number] = field(default_factory=dict[str, Number])
 
     def number(self, key: str, value: float, unit: str, shown: str, how: str, lines: Iterable[int]) -> Number:
-        """A number of the report. The same key again gives the same number, so that a figure can stand in two tables."""
+        """A number of the report. The same key again gives the same number, so that a figure can stand in two
+        tables.
+        """
         made = Number(key, value, unit, shown, how, tuple(lines))
         known = self.numbers.setdefault(key, made)
         if known != made:
@@ -69,8 +80,12 @@ class Trace:
         return known
 
     def measured(self, test_case: str | None, *variants: str) -> list[int]:
-        """Lines that metrics are made of: ended ``ok`` in the exact lane, not warm-up. None for all test cases."""
-        return self._lines(lambda r: r.outcome == "ok" and r.variant in variants and test_case in (None, r.test_case))
+        """Lines that metrics are made of: ended ``ok`` in the exact lane, not warm-up. None for all test
+        cases.
+        """
+        return self._lines(
+            lambda r: r.outcome == "ok" and r.variant in variants and test_case in (None, r.test_case)
+        )
 
     def sent(self, test_case: str | None, *variants: str) -> list[int]:
         """Lines of all requests but warm-ups, however they ended."""
@@ -85,7 +100,11 @@ class Trace:
         return self._lines(lambda r: r.variant in variants and (r.prompt, r.repeat) == (prompt, repeat))
 
     def _lines(self, wanted: Callable[[RequestRecord], bool]) -> list[int]:
-        return [line for line, record in enumerate(self.records, 1) if record.lane == LANE and not record.warmup and wanted(record)]
+        return [
+            line
+            for line, record in enumerate(self.records, 1)
+            if record.lane == LANE and not record.warmup and wanted(record)
+        ]
 
 
 def milliseconds(seconds: float) -> str:

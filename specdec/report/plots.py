@@ -1,4 +1,6 @@
-"""The pictures of a report. Each takes plain numbers and gives a picture with its meaning in words; none computes a result."""
+"""The pictures of a report. Each takes plain numbers and gives a picture with its meaning in words; none
+computes a result.
+"""
 
 # pyright: reportUnknownMemberType=false
 # matplotlib ships types whose **kwargs have none.
@@ -79,15 +81,36 @@ def dots_by_case(name: str, title: str, unit: str, rows: Sequence[Row], variants
             for dots in row.dots:
                 y = place + (dots.variant - (count - 1) / 2) * 0.6 / count
                 shade = colour(dots.variant)
-                axes.plot(dots.values, [y] * len(dots.values), ls="", marker=marker(dots.variant), ms=4, mew=0, color=shade, alpha=0.3)
+                axes.plot(
+                    dots.values,
+                    [y] * len(dots.values),
+                    ls="",
+                    marker=marker(dots.variant),
+                    ms=4,
+                    mew=0,
+                    color=shade,
+                    alpha=0.3,
+                )
                 label = variants[dots.variant]
-                axes.plot([dots.middle], [y], ls="", marker=marker(dots.variant), ms=6.5, mew=0, color=shade, label=label)
+                axes.plot(
+                    [dots.middle],
+                    [y],
+                    ls="",
+                    marker=marker(dots.variant),
+                    ms=6.5,
+                    mew=0,
+                    color=shade,
+                    label=label,
+                )
         _rows(axes, [row.label for row in rows])
         axes.set_xlim(left=0)
         axes.set_xlabel(unit)
 
     alt = f"{title}, {unit}, medians. " + " ".join(
-        f"{row.label}: " + ", ".join(f"{variants[dots.variant]} {_figure(dots.middle)}" for dots in row.dots) + "." for row in rows
+        f"{row.label}: "
+        + ", ".join(f"{variants[dots.variant]} {_figure(dots.middle)}" for dots in row.dots)
+        + "."
+        for row in rows
     )
     return draw(name, title, alt, height=_height(len(rows)), paint=paint)
 
@@ -115,7 +138,17 @@ def speed_ups(
             axes.plot([low, high], [y, y], color=verdict, lw=2.2, solid_capstyle="butt")
             label = variants[interval.variant] if several else None
             fill = verdict if interval.ends else "none"
-            axes.plot([interval.value], [y], ls="", marker=marker(interval.variant), ms=6, mew=1, color=verdict, mfc=fill, label=label)
+            axes.plot(
+                [interval.value],
+                [y],
+                ls="",
+                marker=marker(interval.variant),
+                ms=6,
+                mew=1,
+                color=verdict,
+                mfc=fill,
+                label=label,
+            )
         axes.axvline(1, color=INK, lw=1)
         _rows(axes, labels)
         reach = [bound for interval in intervals for bound in interval.ends or (interval.value,)]
@@ -124,7 +157,11 @@ def speed_ups(
 
     alt = f"{title}. " + " ".join(
         f"{interval.label}{f', {variants[interval.variant]}' if several else ''}: {interval.value:.2f}, "
-        + (f"interval {interval.ends[0]:.2f} to {interval.ends[1]:.2f}." if interval.ends else "too few prompts for an interval.")
+        + (
+            f"interval {interval.ends[0]:.2f} to {interval.ends[1]:.2f}."
+            if interval.ends
+            else "too few prompts for an interval."
+        )
         for interval in intervals
     )
     return draw(name, title, alt, height=_height(len(labels)), paint=paint, legend=several)
@@ -136,7 +173,12 @@ def step_histograms(name: str, title: str, histograms: Sequence[Histogram], vari
 
     def paint(panels: Sequence[Axes]) -> None:
         for axes, histogram in zip(panels, histograms, strict=False):
-            axes.bar(range(1, len(histogram.shares) + 1), [100 * share for share in histogram.shares], color=colour(variant), width=0.75)
+            axes.bar(
+                range(1, len(histogram.shares) + 1),
+                [100 * share for share in histogram.shares],
+                color=colour(variant),
+                width=0.75,
+            )
             axes.set_title(f"{histogram.label}: {histogram.mean:.2f}")
             axes.grid(visible=False, axis="x")
             axes.set_xlim(0.4, longest + 0.6)
@@ -146,13 +188,23 @@ def step_histograms(name: str, title: str, histograms: Sequence[Histogram], vari
             axes.tick_params(axis="y", labelcolor=MUTED)
         _blank(panels, len(histograms))
 
-    alt = f"{title}. Mean tokens per step: " + ", ".join(f"{histogram.label} {histogram.mean:.2f}" for histogram in histograms) + "."
+    alt = (
+        f"{title}. Mean tokens per step: "
+        + ", ".join(f"{histogram.label} {histogram.mean:.2f}" for histogram in histograms)
+        + "."
+    )
     lines = math.ceil(len(histograms) / 2)
-    return draw(name, title, alt, height=0.25 + 1.15 * lines, paint=paint, rows=lines, columns=2, legend=False)
+    return draw(
+        name, title, alt, height=0.25 + 1.15 * lines, paint=paint, rows=lines, columns=2, legend=False
+    )
 
 
-def acceptance(name: str, title: str, rows: Sequence[tuple[str, Sequence[float | None]]], variant: int) -> Picture:
-    """A table of shaded cells: test cases down, positions of the window across, the chance that a proposal there is kept."""
+def acceptance(
+    name: str, title: str, rows: Sequence[tuple[str, Sequence[float | None]]], variant: int
+) -> Picture:
+    """A table of shaded cells: test cases down, positions of the window across, the chance that a proposal
+    there is kept.
+    """
     longest = max(len(values) for _, values in rows)
 
     def paint(panels: Sequence[Axes]) -> None:
@@ -161,7 +213,15 @@ def acceptance(name: str, title: str, rows: Sequence[tuple[str, Sequence[float |
             for position, value in enumerate(values):
                 if value is None:
                     continue
-                axes.barh(place, 0.94, left=position + 0.53, height=0.86, color=colour(variant), alpha=0.06 + 0.44 * value, lw=0)
+                axes.barh(
+                    place,
+                    0.94,
+                    left=position + 0.53,
+                    height=0.86,
+                    color=colour(variant),
+                    alpha=0.06 + 0.44 * value,
+                    lw=0,
+                )
                 if longest <= 8:
                     axes.text(position + 1, place, f"{100 * value:.0f}", ha="center", va="center", fontsize=9)
         _rows(axes, [label for label, _ in rows])
@@ -171,7 +231,8 @@ def acceptance(name: str, title: str, rows: Sequence[tuple[str, Sequence[float |
         axes.set_xlabel("position in the window (cells: % kept)")
 
     alt = f"{title}. " + " ".join(
-        f"{label}: {', '.join('too few' if value is None else f'{100 * value:.0f}%' for value in values)}." for label, values in rows
+        f"{label}: {', '.join('too few' if value is None else f'{100 * value:.0f}%' for value in values)}."
+        for label, values in rows
     )
     return draw(name, title, alt, height=_height(len(rows)), paint=paint, legend=False)
 
@@ -181,8 +242,12 @@ def window_curves(name: str, title: str, curves: Sequence[Curve], variant: int) 
 
     All have one scale, cut at twice the slowest baseline: how much worse than that does not matter.
     """
-    points = [value for curve in curves for value in (*curve.predicted, *(tpot for _, tpot in curve.measured))]
-    top = min(1.1 * max(*points, *(curve.baseline for curve in curves)), 2 * max(curve.baseline for curve in curves))
+    points = [
+        value for curve in curves for value in (*curve.predicted, *(tpot for _, tpot in curve.measured))
+    ]
+    top = min(
+        1.1 * max(*points, *(curve.baseline for curve in curves)), 2 * max(curve.baseline for curve in curves)
+    )
 
     def paint(panels: Sequence[Axes]) -> None:
         for axes, curve in zip(panels, curves, strict=False):
@@ -190,10 +255,29 @@ def window_curves(name: str, title: str, curves: Sequence[Curve], variant: int) 
             axes.fill_between(curve.windows, curve.low, curve.high, color=colour(variant), alpha=0.2, lw=0)
             axes.plot(curve.windows, curve.predicted, color=colour(variant), lw=1.6, label="predicted")
             for window, value in curve.measured:
-                axes.plot([window], [value], ls="", marker=marker(variant), ms=6.5, mew=0, color=colour(variant), label="measured")
+                axes.plot(
+                    [window],
+                    [value],
+                    ls="",
+                    marker=marker(variant),
+                    ms=6.5,
+                    mew=0,
+                    color=colour(variant),
+                    label="measured",
+                )
             if curve.recommended is not None and curve.recommended in curve.windows:
                 best = curve.predicted[curve.windows.index(curve.recommended)]
-                axes.plot([curve.recommended], [best], ls="", marker="o", ms=10, mfc="none", mew=1.4, color=GOOD, label="recommended")
+                axes.plot(
+                    [curve.recommended],
+                    [best],
+                    ls="",
+                    marker="o",
+                    ms=10,
+                    mfc="none",
+                    mew=1.4,
+                    color=GOOD,
+                    label="recommended",
+                )
             advice = f"window {curve.recommended}" if curve.recommended is not None else "off"
             axes.set_title(f"{curve.label}: {advice}")
             axes.set_ylim(0, top)
@@ -205,8 +289,13 @@ def window_curves(name: str, title: str, curves: Sequence[Curve], variant: int) 
     alt = f"{title}. " + " ".join(
         f"{curve.label}: baseline {_figure(curve.baseline)}, measured "
         + ", ".join(f"{_figure(value)} at window {window}" for window, value in curve.measured)
-        + f", best predicted {_figure(min(curve.predicted))} at window {curve.windows[curve.predicted.index(min(curve.predicted))]}; "
-        + (f"recommended window {curve.recommended}." if curve.recommended is not None else "recommended: off.")
+        + f", best predicted {_figure(min(curve.predicted))} at window"
+        f" {curve.windows[curve.predicted.index(min(curve.predicted))]}; "
+        + (
+            f"recommended window {curve.recommended}."
+            if curve.recommended is not None
+            else "recommended: off."
+        )
         for curve in curves
     )
     lines = math.ceil(len(curves) / 2)

@@ -1,4 +1,6 @@
-"""Draws with matplotlib into SVG that lives inside a page: text stays text, colours are the page's, bytes are reproducible."""
+"""Draws with matplotlib into SVG that lives inside a page: text stays text, colours are the page's, bytes are
+reproducible.
+"""
 
 # pyright: reportUnknownMemberType=false
 # matplotlib ships types whose **kwargs have none.
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 4.6
-"""Inches. Narrow enough that its ten-point text can be read on a phone, where the picture is as wide as the screen."""
+"""Inches. Narrow enough that its ten-point text can be read on a phone, where the picture is as wide as the
+screen.
+"""
 
 INK, MUTED, RULE, GOOD, BAD = "#a00001", "#a00002", "#a00003", "#a00004", "#a00005"
 """Colour stand-ins: each becomes a CSS variable of the page, so that one picture serves dark and light."""
@@ -92,7 +96,8 @@ def draw(
     columns: int = 1,
     legend: bool = True,
 ) -> Picture:
-    """Makes one picture of ``rows`` times ``columns`` panels, ``height`` inches high; ``paint`` fills the panels.
+    """Makes one picture of ``rows`` times ``columns`` panels, ``height`` inches high; ``paint`` fills the
+    panels.
 
     With ``legend``, one legend above all panels, from the labels that the panels set.
     """
@@ -109,14 +114,28 @@ def draw(
                 handles, labels = panel.get_legend_handles_labels()
                 for handle, label in zip(handles, labels, strict=True):
                     seen.setdefault(str(label), handle)
-            figure.legend(seen.values(), seen.keys(), loc="outside upper left", ncols=3, handletextpad=0.5, columnspacing=1.2)
+            figure.legend(
+                seen.values(),
+                seen.keys(),
+                loc="outside upper left",
+                ncols=3,
+                handletextpad=0.5,
+                columnspacing=1.2,
+            )
         buffer = io.BytesIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        figure.savefig(
+            buffer,
+            format="svg",
+            transparent=True,
+            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+        )
     return Picture(name, title, _for_page(buffer.getvalue().decode(), name, title, alt), alt)
 
 
 def _for_page(document: str, name: str, title: str, alt: str) -> str:
-    """Turns matplotlib's document into an element: no prologue, no ids that clash, no fonts of its own, page colours."""
+    """Turns matplotlib's document into an element: no prologue, no ids that clash, no fonts of its own, page
+    colours.
+    """
     body = document[document.index("<svg") :]
     box = body.split('viewBox="', 1)[1].split('"', 1)[0]
     inner = body[body.index(">") + 1 : body.rindex("</svg>")]
@@ -128,11 +147,14 @@ def _for_page(document: str, name: str, title: str, alt: str) -> str:
     inner = re.sub(r"url\(#", f"url(#{name}-", inner)
     inner = re.sub(r" font-family: [^;\"]+;", "", inner)
     inner = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", inner)
-    inner = re.sub(r"#[0-9a-f]{6}\b", lambda m: f"var({_VARIABLES[m[0]]})" if m[0] in _VARIABLES else m[0], inner)
+    inner = re.sub(
+        r"#[0-9a-f]{6}\b", lambda m: f"var({_VARIABLES[m[0]]})" if m[0] in _VARIABLES else m[0], inner
+    )
     inner = re.sub(r"\n\s*", "\n", inner)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" role="img" aria-labelledby="{name}-title {name}-alt">'
-        f'<title id="{name}-title">{_escape(title)}</title><desc id="{name}-alt">{_escape(alt)}</desc>{inner}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" role="img" aria-labelledby="{name}-title'
+        f' {name}-alt"><title id="{name}-title">{_escape(title)}</title><desc'
+        f' id="{name}-alt">{_escape(alt)}</desc>{inner}</svg>'
     )
 
 

@@ -34,9 +34,15 @@ def render(verdict: Verdict, *, colour: bool = False, width: int = WIDTH) -> str
     """The verdict as text, at most ``width`` columns wide; with ``colour``, as a terminal takes it."""
     target, console = _console(colour, width)
     complete = verdict.status == "complete"
-    console.print(verdict.sentence if complete else f"This run is {verdict.status}: it has numbers, but no verdict.", style="bold")
+    console.print(
+        verdict.sentence if complete else f"This run is {verdict.status}: it has numbers, but no verdict.",
+        style="bold",
+    )
     console.print()
-    _print(console, _comparisons(verdict, colour) if complete and verdict.comparisons else _measurements(verdict, colour))
+    _print(
+        console,
+        _comparisons(verdict, colour) if complete and verdict.comparisons else _measurements(verdict, colour),
+    )
     for line in _notes(verdict):
         console.print(f"- {line}", style="dim" if colour else None)
     return _text(target, colour)
@@ -56,7 +62,12 @@ def render_change(change: Change, *, colour: bool = False, width: int = WIDTH) -
     table.add_column("second run")
     for row in change.rows:
         style = _STYLES[row.decision]
-        table.add_row(row.test_case, row.variant, Text(_ratio(row.ratio), style=style), Text(WORDS[row.decision], style=style))
+        table.add_row(
+            row.test_case,
+            row.variant,
+            Text(_ratio(row.ratio), style=style),
+            Text(WORDS[row.decision], style=style),
+        )
     _print(console, table)
     return _text(target, colour)
 
@@ -69,7 +80,14 @@ def _comparisons(verdict: Verdict, colour: bool) -> Table:
     table.add_column("test case", overflow="fold")
     if several:
         table.add_column("compared", overflow="fold")
-    for head in ("baseline\nTPOT ms", "variant\nTPOT ms", "speed-up\n(interval)", "tokens\nper step", "same\ntext", "TTFT ms\nbase/var"):
+    for head in (
+        "baseline\nTPOT ms",
+        "variant\nTPOT ms",
+        "speed-up\n(interval)",
+        "tokens\nper step",
+        "same\ntext",
+        "TTFT ms\nbase/var",
+    ):
         table.add_column(head, justify="right")
     table.add_column("verdict", overflow="fold")
     for c in verdict.comparisons:
@@ -126,7 +144,15 @@ def _console(colour: bool, width: int) -> tuple[io.StringIO, Console]:
     from rich.console import Console
 
     target = io.StringIO()
-    console = Console(file=target, force_terminal=colour, no_color=not colour, width=width, highlight=False, emoji=False, markup=False)
+    console = Console(
+        file=target,
+        force_terminal=colour,
+        no_color=not colour,
+        width=width,
+        highlight=False,
+        emoji=False,
+        markup=False,
+    )
     return target, console
 
 

@@ -1,6 +1,15 @@
-"""How a variant is served: its command line, the name of its compiled graphs, and where things lie in the bucket."""
+"""How a variant is served: its command line, the name of its compiled graphs, and where things lie in the
+bucket.
+"""
 
 from specdec.serving.artifact import artifact_configuration, artifact_path
 from specdec.serving.command import CommandLine, command_line, model_path, settings_of
 
-__all__ = ["CommandLine", "artifact_configuration", "artifact_path", "command_line", "model_path", "settings_of"]
+__all__ = [
+    "CommandLine",
+    "artifact_configuration",
+    "artifact_path",
+    "command_line",
+    "model_path",
+    "settings_of",
+]

@@ -1,7 +1,7 @@
 """The name of a variant's compiled graphs: a function of everything that is compiled into them.
 
-The Neuron loader trusts whatever lies at the path it is given and ignores changed settings, so two configurations must
-never share a path.
+The Neuron loader trusts whatever lies at the path it is given and ignores changed settings, so two
+configurations must never share a path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def artifact_configuration(experiment: Experiment, variant: Variant) -> dict[str, Any]:
-    """Everything that is compiled into the graphs, as plain data. Names, devices and prices are not among it."""
+    """Everything that is compiled into the graphs, as plain data. Names, devices and prices are not among
+    it.
+    """
     serving = experiment.serving
     settings = settings_of(experiment, variant)
     speculative = variant.draft is not None
@@ -41,16 +43,19 @@ def artifact_configuration(experiment: Experiment, variant: Variant) -> dict[str
 
 
 def artifact_path(experiment: Experiment, variant: Variant) -> str:
-    """Key prefix of the variant's artifact in the bucket, ``artifacts/<16 hex digits>``, without a trailing slash."""
+    """Key prefix of the variant's artifact in the bucket, ``artifacts/<16 hex digits>``, without a trailing
+    slash.
+    """
     canonical = json.dumps(artifact_configuration(experiment, variant), sort_keys=True, separators=(",", ":"))
     return ARTIFACTS + hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def expected_library_configuration(experiment: Experiment, variant: Variant) -> dict[str, Any] | None:
-    """What NxD Inference's own ``neuron_config.json`` must say in an artifact of this variant, as jq path to value.
+    """What NxD Inference's own ``neuron_config.json`` must say in an artifact of this variant, as jq path to
+    value.
 
-    Field names: NxD Inference v0.6.10598, models/config.py, NeuronConfig and FusedSpecNeuronConfig. None where the stack
-    does not use that library: then only the configuration in our own marker is compared.
+    Field names: NxD Inference v0.6.10598, models/config.py, NeuronConfig and FusedSpecNeuronConfig. None
+    where the stack does not use that library: then only the configuration in our own marker is compared.
     """
     if STACKS[experiment.serving.stack].generation == "native":
         return None

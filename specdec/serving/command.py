@@ -31,9 +31,10 @@ class CommandLine:
     Attributes:
         image: container image.
         args: the whole command, first word ``vllm``, when nothing is compiled yet.
-        warm_args: the same command when the compiled graphs are there. NxD Inference's V0 loader writes every override it is given
-            over the loaded configuration; a nested one replaces an object by a dictionary and the server fails
-            (aws-neuron/upstreaming-to-vllm, neuronx_distributed.py, load_weights). So only flat overrides are repeated.
+        warm_args: the same command when the compiled graphs are there. NxD Inference's V0 loader writes every
+            override it is given over the loaded configuration; a nested one replaces an object by a
+            dictionary and the server fails (aws-neuron/upstreaming-to-vllm, neuronx_distributed.py,
+            load_weights). So only flat overrides are repeated.
         env: environment of the container.
     """
 
@@ -72,7 +73,12 @@ def command_line(experiment: Experiment, variant: Variant) -> CommandLine:
     return CommandLine(
         image=stack.image,
         args=(*head, *graph_arguments(experiment, variant)),
-        warm_args=(*head, *_graph_arguments(experiment, variant, flat if stack.generation == "nxdi-v0" else settings.overrides)),
+        warm_args=(
+            *head,
+            *_graph_arguments(
+                experiment, variant, flat if stack.generation == "nxdi-v0" else settings.overrides
+            ),
+        ),
         env=_environment(experiment, stack),
     )
 
@@ -86,11 +92,17 @@ def _graph_arguments(experiment: Experiment, variant: Variant, overrides: Mappin
     stack = STACKS[experiment.serving.stack]
     settings = settings_of(experiment, variant)
     arguments = ["--tensor-parallel-size", str(settings.tensor_parallel_degree)]
-    arguments += ["--max-num-seqs", str(settings.max_num_seqs), "--max-model-len", str(experiment.serving.max_model_len)]
+    arguments += [
+        "--max-num-seqs",
+        str(settings.max_num_seqs),
+        "--max-model-len",
+        str(experiment.serving.max_model_len),
+    ]
     if stack.generation != "nxdi-v0":
         arguments += ["--no-enable-prefix-caching"]
     if stack.generation == "nxdi-v1":
-        # One contiguous block per sequence; without prefix caching the plugin makes a block as long as the model.
+        # One contiguous block per sequence; without prefix caching the plugin makes a block as long as the
+        # model.
         arguments += ["--num-gpu-blocks-override", str(settings.max_num_seqs)]
     arguments += _overrides(stack, overrides)
     speculation = _speculation(experiment, variant, stack)
@@ -124,8 +136,8 @@ def _override_values(experiment: Experiment, variant: Variant, stack: ServingSta
     if stack.generation == "native":
         values = {"on_device_sampling_config": {"all_greedy": True}}
     else:
-        # The library's own defaults differ between a plain and a speculative server, in sampler and sequence parallelism:
-        # left alone, the comparison would measure them too.
+        # The library's own defaults differ between a plain and a speculative server, in sampler and sequence
+        # parallelism: left alone, the comparison would measure them too.
         values = {
             "on_device_sampling_config": {"do_sample": False, "top_k": 1},
             "save_sharded_checkpoint": True,

@@ -13,8 +13,9 @@ MODEL_MARKER = ".complete.json"
 """In a model's folder: {"model", "revision", "commit", "files": [{"path", "size", "digest"}]}."""
 
 ARTIFACT_MARKER = "marker.json"
-"""In an artifact's folder: {"attempt", "configuration", "files": {path: size}}. The files are under ``<artifact>/<attempt>/``:
-two servers that compile the same artifact write to different attempts, and the first marker stands."""
+"""In an artifact's folder: {"attempt", "configuration", "files": {path: size}}. The files are under
+``<artifact>/<attempt>/``: two servers that compile the same artifact write to different attempts, and the
+first marker stands."""
 
 
 def model_prefix(model: str, revision: str) -> str:

@@ -1,4 +1,6 @@
-"""Simulated services with known acceptance and cost, in the shape of records. Independent of the code under test."""
+"""Simulated services with known acceptance and cost, in the shape of records. Independent of the code under
+test.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def stream(
     noise: float = 0.02,
     factor: float = 1.0,
 ) -> tuple[list[float], list[int]]:
-    """Chunk times and cumulative counts of one request; ``acceptance`` takes the 1-based position, ``cost`` the window."""
+    """Chunk times and cumulative counts of one request; ``acceptance`` takes the 1-based position, ``cost``
+    the window.
+    """
     now, times, counts = 0.2, [0.2], [1]
     while counts[-1] < tokens:
         kept = 0
@@ -73,7 +77,14 @@ def stream(
 
 
 def service(
-    variant: str, *, prompts: int, seed: int, repeats: int = 1, test_case: str = "case", prompt_noise: float = 0.0, **settings: Any
+    variant: str,
+    *,
+    prompts: int,
+    seed: int,
+    repeats: int = 1,
+    test_case: str = "case",
+    prompt_noise: float = 0.0,
+    **settings: Any,
 ) -> list[RequestRecord]:
     """All requests of one variant on one test case."""
     chance = random.Random(f"{variant}-{test_case}-{seed}")
@@ -82,21 +93,27 @@ def service(
         factor = settings.get("factor", 1.0) * chance.lognormvariate(0, prompt_noise)
         for repeat in range(repeats):
             times, counts = stream(chance, **(settings | {"factor": factor}))
-            found.append(record(variant, f"p{number}", times=times, counts=counts, repeat=repeat, test_case=test_case))
+            found.append(
+                record(variant, f"p{number}", times=times, counts=counts, repeat=repeat, test_case=test_case)
+            )
     return found
 
 
 def manifest(variants: dict[str, dict[str, Any]], **more: Any) -> RunManifest:
-    """The manifest of a run of these variants: {"window": 7, ...} for a speculative one, {} for a baseline."""
+    """The manifest of a run of these variants: {"window": 7, ...} for a speculative one, {} for a
+    baseline.
+    """
     whole = {
-        name: {
-            "url": "",
-            "model": "m",
-            "mode": "fused" if "window" in v else None,
-            "draft": None,
-            "role": "speculative" if "window" in v else "baseline",
-        }
-        | v
+        name: (
+            {
+                "url": "",
+                "model": "m",
+                "mode": "fused" if "window" in v else None,
+                "draft": None,
+                "role": "speculative" if "window" in v else "baseline",
+            }
+            | v
+        )
         for name, v in variants.items()
     }
     fields: dict[str, Any] = {

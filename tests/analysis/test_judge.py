@@ -13,10 +13,22 @@ from specdec.benchmark.records import RequestRecord, ServerSpeculation
 from specdec.catalog.prices import NodePrice
 from tests.analysis.simulate import manifest, service
 
-PRICE = NodePrice(instance_type="trn2.48xlarge", usd_per_hour=36.0, purchase="experiment", region=None, source="test", date=None)
+PRICE = NodePrice(
+    instance_type="trn2.48xlarge",
+    usd_per_hour=36.0,
+    purchase="experiment",
+    region=None,
+    source="test",
+    date=None,
+)
 CONFIGURATION = {
     "capacity": {"instance_type": "trn2.48xlarge", "purchase": "on-demand"},
-    "serving": {"stack": "vllm-0.9.1-sdk-2.26.1", "target": "Qwen/Qwen3-32B", "devices": 8, "tensor_parallel_degree": 32},
+    "serving": {
+        "stack": "vllm-0.9.1-sdk-2.26.1",
+        "target": "Qwen/Qwen3-32B",
+        "devices": 8,
+        "tensor_parallel_degree": 32,
+    },
     "variants": [{"name": "baseline"}, {"name": "fast", "devices": 8}],
     "regions": ["us-east-2"],
 }
@@ -34,17 +46,29 @@ def cost(window: int) -> float:
     return 1 + 0.15 * window
 
 
-def fast(test_case: str, acceptance: Any = kept, *, window: int = 7, name: str = "fast", **more: Any) -> list[RequestRecord]:
-    return service(name, prompts=6, seed=1, test_case=test_case, window=window, acceptance=acceptance, cost=cost, **more)
+def fast(
+    test_case: str, acceptance: Any = kept, *, window: int = 7, name: str = "fast", **more: Any
+) -> list[RequestRecord]:
+    return service(
+        name, prompts=6, seed=1, test_case=test_case, window=window, acceptance=acceptance, cost=cost, **more
+    )
 
 
 def plain(test_case: str, *, name: str = "baseline", **more: Any) -> list[RequestRecord]:
     return service(name, prompts=6, seed=1, test_case=test_case, **more)
 
 
-def verdict(records: list[RequestRecord], variants: dict[str, dict[str, Any]] | None = None, **more: Any) -> Verdict:
-    settings: dict[str, Any] = {"price": PRICE} | {key: more.pop(key) for key in ("price", "convention") if key in more}
-    return judge(manifest(variants or {"baseline": {}, "fast": {"window": 7, "draft": "d"}}, **more), records, **settings)
+def verdict(
+    records: list[RequestRecord], variants: dict[str, dict[str, Any]] | None = None, **more: Any
+) -> Verdict:
+    settings: dict[str, Any] = {"price": PRICE} | {
+        key: more.pop(key) for key in ("price", "convention") if key in more
+    }
+    return judge(
+        manifest(variants or {"baseline": {}, "fast": {"window": 7, "draft": "d"}}, **more),
+        records,
+        **settings,
+    )
 
 
 def test_helps_where_acceptance_is_high_and_hurts_where_it_is_low() -> None:
@@ -137,7 +161,11 @@ def test_two_drafts_are_compared() -> None:
     def cheap(window: int) -> float:
         return 1 + 0.05 * window
 
-    variants = {"baseline": {}, "fast": {"window": 7, "draft": "large"}, "small": {"window": 7, "draft": "small"}}
+    variants = {
+        "baseline": {},
+        "fast": {"window": 7, "draft": "large"},
+        "small": {"window": 7, "draft": "small"},
+    }
     small = service("small", prompts=6, seed=2, test_case="easy", window=7, acceptance=some, cost=cheap)
     found = verdict(plain("easy") + fast("easy") + small, variants)
     assert [row.draft for row in found.drafts] == ["large", "small"]
@@ -151,8 +179,10 @@ def test_two_drafts_are_compared() -> None:
 
 def test_windows_of_one_draft_make_one_curve() -> None:
     variants = {"baseline": {}, "w3": {"window": 3, "draft": "d"}, "w9": {"window": 9, "draft": "d"}}
-    found = verdict(plain("easy") + fast("easy", window=3, name="w3") + fast("easy", window=9, name="w9"), variants)
-    (case, mix) = found.windows
+    found = verdict(
+        plain("easy") + fast("easy", window=3, name="w3") + fast("easy", window=9, name="w9"), variants
+    )
+    case, mix = found.windows
     assert case.measured_windows == mix.measured_windows == (3, 9)
     assert {p.window for p in case.curve if p.measured_tpot is not None} == {3, 9}
     for point in case.curve:
@@ -169,7 +199,10 @@ def test_requests_that_all_ran_at_one_time_are_told() -> None:
 
 def test_nothing_proposed_says_nothing_about_a_window() -> None:
     reported = [
-        replace(record, server=ServerSpeculation(drafts=0, draft_tokens=0, accepted_tokens=0, source="timings")) for record in fast("easy")
+        replace(
+            record, server=ServerSpeculation(drafts=0, draft_tokens=0, accepted_tokens=0, source="timings")
+        )
+        for record in fast("easy")
     ]
     assert verdict(plain("easy") + reported).windows == ()
     assert verdict(plain("easy")[:2] + fast("easy")[:2]).windows == ()
@@ -188,7 +221,8 @@ def test_a_server_that_does_not_speculate_is_named_and_no_evidence() -> None:
     alone = verdict(plain("easy") + off, {name: variants[name] for name in ("baseline", "w2")})
     assert any("No step of w2 emitted" in caveat for caveat in alone.caveats)
     assert not any(
-        "speculation is off" in caveat for caveat in verdict(working, {name: variants[name] for name in ("baseline", "w9")}).caveats
+        "speculation is off" in caveat
+        for caveat in verdict(working, {name: variants[name] for name in ("baseline", "w9")}).caveats
     )
 
 
@@ -197,8 +231,8 @@ def test_money_for_the_share_and_for_the_whole_node() -> None:
     base = found.measurement("baseline", "easy")
     assert base is not None
     assert base.cost is not None
-    # One stream after another: 200 tokens in 0.2 + 199 * 0.045 = 9.155 s is 21.85 a second; 36 USD / 3600 s / 21.85 * 1e6 = 457.7 USD.
-    # The simulated requests all start at 0, so six are in flight at once: 76.3 USD.
+    # One stream after another: 200 tokens in 0.2 + 199 * 0.045 = 9.155 s is 21.85 a second; 36 USD / 3600 s /
+    # 21.85 * 1e6 = 457.7 USD. The simulated requests all start at 0, so six are in flight at once: 76.3 USD.
     assert base.cost.in_flight == pytest.approx(6, rel=0.02)
     assert base.cost.node_usd == pytest.approx(76.3, rel=0.02)
     assert base.cost.share_usd == base.cost.node_usd / 2
@@ -214,7 +248,12 @@ def test_roofline_of_the_published_baseline() -> None:
 
 
 def test_a_run_on_this_machine_has_no_price_and_no_roof() -> None:
-    found = verdict(plain("easy") + fast("easy"), configuration=CONFIGURATION, environment={"engine": {"name": "llama.cpp"}}, price=None)
+    found = verdict(
+        plain("easy") + fast("easy"),
+        configuration=CONFIGURATION,
+        environment={"engine": {"name": "llama.cpp"}},
+        price=None,
+    )
     assert found.price is None
     assert found.rooflines == ()
     assert found.convention == "textbook"

@@ -59,13 +59,20 @@ def test_a_steady_baseline_is_no_excuse() -> None:
 
 def test_a_near_tie_is_found_where_the_outputs_part() -> None:
     # Both see the same context up to token 2, where the two best are 0.01 apart; after it contexts differ.
-    found = texts(["xa"], ["xb"], baseline={"near_tie": (2.0, 1.5, 0.01, 3.0)}, fast={"near_tie": (2.01, 1.49, 0.012, 0.9)})
+    found = texts(
+        ["xa"],
+        ["xb"],
+        baseline={"near_tie": (2.0, 1.5, 0.01, 3.0)},
+        fast={"near_tie": (2.01, 1.49, 0.012, 0.9)},
+    )
     assert found.differences[0].near_tie is True
     assert found.state == "nondeterminism"
 
 
 def test_a_clear_choice_is_no_near_tie() -> None:
-    found = texts(["xa"], ["xb"], baseline={"near_tie": (2.0, 1.5, 3.0)}, fast={"near_tie": (2.01, 1.49, 0.9)})
+    found = texts(
+        ["xa"], ["xb"], baseline={"near_tie": (2.0, 1.5, 3.0)}, fast={"near_tie": (2.01, 1.49, 0.9)}
+    )
     assert found.differences[0].near_tie is False
     assert found.state == "differs"
 

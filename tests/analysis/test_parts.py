@@ -32,7 +32,9 @@ def cost(window: int) -> float:
 
 def test_bursts_are_one_step() -> None:
     # Two steps of three tokens, each sent as three chunks a millisecond apart.
-    one = record("fast", "p", times=[0.2, 0.300, 0.301, 0.302, 0.400, 0.401, 0.402], counts=[1, 2, 3, 4, 5, 6, 7])
+    one = record(
+        "fast", "p", times=[0.2, 0.300, 0.301, 0.302, 0.400, 0.401, 0.402], counts=[1, 2, 3, 4, 5, 6, 7]
+    )
     found = steps(one)
     assert found is not None
     assert found.tokens == (3, 3)
@@ -43,10 +45,18 @@ def test_bursts_are_one_step() -> None:
 
 def test_a_servers_accepted_tokens_give_the_mean() -> None:
     # 21 tokens: one from prefill, 20 in steps; 12 accepted, so 8 steps and 2.5 tokens per step.
-    told = record("fast", "p", times=[0.1, 0.2, 0.3], counts=[1, 11, 21], server=counted(None, 40, 12), output_tokens=21)
+    told = record(
+        "fast", "p", times=[0.1, 0.2, 0.3], counts=[1, 11, 21], server=counted(None, 40, 12), output_tokens=21
+    )
     found = acceptance([told], convention=TEXTBOOK, window=7, source=None, told=True)
     assert found is not None
-    assert (found.source, found.steps, found.tokens_per_step, found.proposed, found.accepted) == ("server-per-request", 8, 2.5, 40, 12)
+    assert (found.source, found.steps, found.tokens_per_step, found.proposed, found.accepted) == (
+        "server-per-request",
+        8,
+        2.5,
+        40,
+        12,
+    )
 
 
 def test_drafted_steps_from_proposed_tokens() -> None:
@@ -94,7 +104,8 @@ def test_the_plan_confirms_first_and_adds_up_hours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "field"), [(["--sweep", "a"], "--sweep"), (["--sweep", "0,4"], "--sweep"), (["--test-case", "x"], "--test-case")]
+    ("arguments", "field"),
+    [(["--sweep", "a"], "--sweep"), (["--sweep", "0,4"], "--sweep"), (["--test-case", "x"], "--test-case")],
 )
 def test_wrong_input_names_the_option(arguments: list[str], field: str) -> None:
     with pytest.raises(BadInputError, match=field):
@@ -104,7 +115,9 @@ def test_wrong_input_names_the_option(arguments: list[str], field: str) -> None:
 def test_tune_prints_advice_and_json(tmp_path: Path) -> None:
     from tests.report.sample import records, write_run
 
-    folder = write_run(tmp_path / "20261129T180000Z-5a17ed", records(tokens=60, repeats=1), environment={"machine": "node"})
+    folder = write_run(
+        tmp_path / "20261129T180000Z-5a17ed", records(tokens=60, repeats=1), environment={"machine": "node"}
+    )
     text = CliRunner().invoke(command, [str(folder)], standalone_mode=False, catch_exceptions=False)
     assert text.return_value == 0
     assert "Mix: " in text.stdout

@@ -1,4 +1,6 @@
-"""Intervals and decisions: against tables, and against services that are the same or differ by a known share."""
+"""Intervals and decisions: against tables, and against services that are the same or differ by a known
+share.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,10 @@ def test_recommended_size_lets_identical_services_be_called_so() -> None:
     chance = random.Random(6)
     pilot = ratio(clusters(chance, prompts=8, spread=0.04))
     assert pilot.needed_prompts is not None
-    assert decide(ratio(clusters(chance, prompts=2 * pilot.needed_prompts, spread=0.04)).interval) == "no difference"
+    assert (
+        decide(ratio(clusters(chance, prompts=2 * pilot.needed_prompts, spread=0.04)).interval)
+        == "no difference"
+    )
 
 
 def test_too_few_prompts_are_said() -> None:

@@ -10,12 +10,27 @@ import pytest
 from specdec.analysis.advise import Measured, advise
 from specdec.analysis.conventions import NXDI_FUSED, TEXTBOOK, Convention
 from specdec.analysis.observation import Observation, observe
-from specdec.analysis.window import LARGEST, Model, acceptance_for, best_speedup, break_even, constant_tokens, fit
+from specdec.analysis.window import (
+    LARGEST,
+    Model,
+    acceptance_for,
+    best_speedup,
+    break_even,
+    constant_tokens,
+    fit,
+)
 from tests.analysis.simulate import PLAIN_STEP, service
 
 
 def observation(
-    convention: Convention, *, a: float, c: float, f: float = 0.0, window: int = 7, seed: int = 1, prompts: int = 8
+    convention: Convention,
+    *,
+    a: float,
+    c: float,
+    f: float = 0.0,
+    window: int = 7,
+    seed: int = 1,
+    prompts: int = 8,
 ) -> Observation:
     def acceptance(_position: int) -> float:
         return a
@@ -25,7 +40,14 @@ def observation(
 
     base = service("baseline", prompts=prompts, seed=seed)
     fast = service(
-        "fast", prompts=prompts, seed=seed, window=window, wasted=convention.wasted, acceptance=acceptance, cost=cost, tokens=600
+        "fast",
+        prompts=prompts,
+        seed=seed,
+        window=window,
+        wasted=convention.wasted,
+        acceptance=acceptance,
+        cost=cost,
+        tokens=600,
     )
     found = observe(base, fast, convention=convention, window=window)
     assert found is not None
@@ -114,7 +136,8 @@ def test_look_up_drafting_leaves_plain_steps_plain() -> None:
 
 @pytest.mark.parametrize(
     ("cost", "window", "expected"),
-    # Break-even acceptance of the fused convention, recomputed by hand from 1 + a + ... + a^(k-1) = 1 + k c; facts of docs/window.md.
+    # Break-even acceptance of the fused convention, recomputed by hand from 1 + a + ... + a^(k-1) = 1 + k c;
+    # facts of docs/window.md.
     [(0.10, 3, 0.24), (0.10, 5, 0.34), (0.10, 7, 0.41), (0.19, 7, 0.58), (0.25, 7, 0.66)],
 )
 def test_break_even(cost: float, window: int, expected: float) -> None:

@@ -24,7 +24,8 @@ Measure = Callable[[Plan], tuple[RunManifest, list[RequestRecord]]]
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Starts a golden server on a thread; all are stopped afterwards."""
-    # Server and client share this process; its threads must not hold each other up for the usual five milliseconds.
+    # Server and client share this process; its threads must not hold each other up for the usual five
+    # milliseconds.
     interval = sys.getswitchinterval()
     sys.setswitchinterval(0.0002)
     loop = asyncio.new_event_loop()
@@ -48,7 +49,9 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture
 def make_plan() -> MakePlan:
-    """A small plan; any field of ``Plan`` can be given, ``urls`` by variant name and ``count`` of prompts too."""
+    """A small plan; any field of ``Plan`` can be given, ``urls`` by variant name and ``count`` of prompts
+    too.
+    """
 
     def make(urls: dict[str, str], *, count: int = 4, cases: int = 1, **fields: object) -> Plan:
         given: dict[str, object] = {
@@ -57,10 +60,16 @@ def make_plan() -> MakePlan:
             "configuration": {"benchmark": {"temperature": 0.0}},
             "configuration_hash": "0" * 12,
             "targets": tuple(
-                Target(variant=name, url=url, role="speculative" if index else "baseline") for index, (name, url) in enumerate(urls.items())
+                Target(variant=name, url=url, role="speculative" if index else "baseline")
+                for index, (name, url) in enumerate(urls.items())
             ),
             "prompts": tuple(
-                Prompt(id=f"p{i}", test_case=f"case-{i % cases}", prompt_class="open", text=f"Tell me about the number {i}.")
+                Prompt(
+                    id=f"p{i}",
+                    test_case=f"case-{i % cases}",
+                    prompt_class="open",
+                    text=f"Tell me about the number {i}.",
+                )
                 for i in range(count)
             ),
             "output_tokens": 12,

@@ -43,8 +43,17 @@ def test_the_body_of_a_chat_request(make_plan: MakePlan) -> None:
 
 
 def test_the_body_of_a_completions_request(make_plan: MakePlan) -> None:
-    plan = make_plan({"baseline": "http://h"}, api="completions", temperature=0.7, seed=40, ignore_eos=False, near_ties=True)
-    body = request_body(replace(plan.targets[0], model="m", engine="llamacpp"), plan.job(plan.prompts[0], 2, 0), plan)
+    plan = make_plan(
+        {"baseline": "http://h"},
+        api="completions",
+        temperature=0.7,
+        seed=40,
+        ignore_eos=False,
+        near_ties=True,
+    )
+    body = request_body(
+        replace(plan.targets[0], model="m", engine="llamacpp"), plan.job(plan.prompts[0], 2, 0), plan
+    )
     assert body["prompt"] == "Tell me about the number 0."
     assert (body["seed"], body["logprobs"], body["timings_per_token"]) == (42, 2, True)
     assert not body.keys() & {"messages", "ignore_eos", "chat_template_kwargs"}
@@ -90,7 +99,8 @@ def test_tls_against_a_server_without(make_plan: MakePlan) -> None:
 
 
 def test_a_connection_that_never_comes_about(make_plan: MakePlan) -> None:
-    # A full backlog drops what else knocks, which is the nearest that this machine has to a host that is not there.
+    # A full backlog drops what else knocks, which is the nearest that this machine has to a host that is not
+    # there.
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -113,13 +123,18 @@ def test_headers_are_sent_and_not_stored(status: int, make_plan: MakePlan) -> No
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         seen.append(await reader.readuntil(b"\r\n\r\n"))
         body = b'{"detail":"who are you?"}'
-        writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (status, len(body), body))
+        writer.write(
+            b"HTTP/1.1 %d X\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (status, len(body), body)
+        )
         await writer.drain()
         writer.close()
 
     async def go() -> RequestRecord:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        plan = make_plan({"baseline": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"}, headers={"Authorization": "Bearer secret"})
+        plan = make_plan(
+            {"baseline": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"},
+            headers={"Authorization": "Bearer secret"},
+        )
         client = Client(plan.targets[0], plan.timeouts, plan.headers)
         record = await client.ask(plan.job(plan.prompts[0], 0, 0), plan)
         client.close()
@@ -136,7 +151,9 @@ def test_headers_are_sent_and_not_stored(status: int, make_plan: MakePlan) -> No
         assert record.outcome == "bad-response"
 
 
-def test_connections_of_an_interrupted_burst_are_closed_too(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_of_an_interrupted_burst_are_closed_too(
+    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[Endpoint] = []
     opened: list[Connection] = []
     really = Connection.open

@@ -31,8 +31,12 @@ def test_differences_of_vllm() -> None:
 
 
 def test_llama_cpp_has_the_same_counters_by_another_name() -> None:
-    before = parse("llamacpp:spec_decode_num_drafts_total 1\nllamacpp:spec_decode_num_accepted_tokens_total 2\n")
-    after = parse("llamacpp:spec_decode_num_drafts_total 5\nllamacpp:spec_decode_num_accepted_tokens_total 9\n")
+    before = parse(
+        "llamacpp:spec_decode_num_drafts_total 1\nllamacpp:spec_decode_num_accepted_tokens_total 2\n"
+    )
+    after = parse(
+        "llamacpp:spec_decode_num_drafts_total 5\nllamacpp:spec_decode_num_accepted_tokens_total 9\n"
+    )
     assert difference(before, after) == {
         "drafts": 4,
         "accepted_tokens": 7,

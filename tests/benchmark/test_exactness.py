@@ -25,22 +25,29 @@ def pairs(server: GoldenServer, records: list[RequestRecord]) -> list[tuple[Trut
 
 
 def errors(server: GoldenServer, records: list[RequestRecord]) -> tuple[float, float, float]:
-    """Medians over requests: seconds of TTFT, share of TPOT, share of tokens per step by which the client is off."""
+    """Medians over requests: seconds of TTFT, share of TPOT, share of tokens per step by which the client is
+    off.
+    """
     both = pairs(server, records)
     return (
         median(abs((ttft(record) or 9) - (truth.ttft or 0)) for truth, record in both),
         median(abs((tpot(record) or 9) / (truth.tpot or 1) - 1) for truth, record in both),
-        median(abs((tokens_per_step(record) or 9) / (truth.tokens_per_step or 1) - 1) for truth, record in both),
+        median(
+            abs((tokens_per_step(record) or 9) / (truth.tokens_per_step or 1) - 1) for truth, record in both
+        ),
     )
 
 
 def exact(
-    server: GoldenServer, plan: Plan, measure: Measure, limits: tuple[float, float, float] = (0.015, 0.02, 0.001)
+    server: GoldenServer,
+    plan: Plan,
+    measure: Measure,
+    limits: tuple[float, float, float] = (0.015, 0.02, 0.001),
 ) -> list[RequestRecord]:
     """Measures until the client agrees with the truth, five times at most; returns the last records.
 
-    The tests share their machine with whatever else runs on it, and a core that is taken away shifts any clock. A client that
-    miscounts is off every time.
+    The tests share their machine with whatever else runs on it, and a core that is taken away shifts any
+    clock. A client that miscounts is off every time.
     """
     found: list[tuple[float, float, float]] = []
     for attempt in range(5):
@@ -56,33 +63,51 @@ def exact(
 
 @pytest.mark.parametrize("chunking", ["step", "token", "split", "packed"])
 @pytest.mark.parametrize("usage", ["continuous", "final", "timings", "none"])
-def test_every_layout_gives_the_truth(chunking: Chunking, usage: Usage, start: Start, make_plan: MakePlan, measure: Measure) -> None:
+def test_every_layout_gives_the_truth(
+    chunking: Chunking, usage: Usage, start: Start, make_plan: MakePlan, measure: Measure
+) -> None:
     engine = "llamacpp" if usage == "timings" else "vllm"
     # Packed writes pause in mid-step; on a busy machine the pauses grow, and must stay short beside the step.
     step = 0.1 if chunking == "packed" else SPECULATIVE.step
     server, url = start(replace(SPECULATIVE, step=step, chunking=chunking, usage=usage, engine=engine))
     records = exact(server, make_plan({"baseline": url}, output_tokens=41, count=6, concurrency=3), measure)
-    expected = {"continuous": "continuous-usage", "timings": "server-timings", "final": "final-usage", "none": "requested-length"}
+    expected = {
+        "continuous": "continuous-usage",
+        "timings": "server-timings",
+        "final": "final-usage",
+        "none": "requested-length",
+    }
     assert {(record.output_tokens, record.token_source) for record in records} == {(41, expected[usage])}
 
 
 def test_merged_steps_keep_time_per_token(start: Start, make_plan: MakePlan, measure: Measure) -> None:
     server, url = start(replace(SPECULATIVE, per_step=Uniform(1, 1), chunking="merged", merge=2))
     records = exact(server, make_plan({"baseline": url}, output_tokens=21), measure, (0.015, 0.02, 99))
-    # What the client cannot see it must not hide: a plain server that merges shows more than one token per step.
+    # What the client cannot see it must not hide: a plain server that merges shows more than one token per
+    # step.
     assert median(tokens_per_step(record) or 0 for record in records) == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_reasoning_counts(share: float, field: str, start: Start, make_plan: MakePlan, measure: Measure) -> None:
-    server, url = start(replace(SPECULATIVE, reasoning=share, reasoning_field=field))  # pyright: ignore[reportArgumentType]
+def test_reasoning_counts(
+    share: float, field: str, start: Start, make_plan: MakePlan, measure: Measure
+) -> None:
+    settings = replace(SPECULATIVE, reasoning=share, reasoning_field=field)  # pyright: ignore[reportArgumentType]
+    server, url = start(settings)
     records = exact(server, make_plan({"baseline": url}, output_tokens=41, count=3), measure)
     assert {len(record.text.split()) for record in records} == {41}
 
 
 @pytest.mark.parametrize(
-    "settings", [{"line_end": "\r\n"}, {"line_end": "\r"}, {"comments": True}, {"role_event": False}, {"first_tokens": 5}]
+    "settings",
+    [
+        {"line_end": "\r\n"},
+        {"line_end": "\r"},
+        {"comments": True},
+        {"role_event": False},
+        {"first_tokens": 5},
+    ],
 )
 def test_wire_forms(settings: dict[str, object], start: Start, make_plan: MakePlan, measure: Measure) -> None:
     server, url = start(replace(SPECULATIVE, **settings))  # pyright: ignore[reportArgumentType]
@@ -91,7 +116,9 @@ def test_wire_forms(settings: dict[str, object], start: Start, make_plan: MakePl
 
 def test_completions_route(start: Start, make_plan: MakePlan, measure: Measure) -> None:
     server, url = start(SPECULATIVE)
-    records = exact(server, make_plan({"baseline": url}, output_tokens=41, count=3, api="completions"), measure)
+    records = exact(
+        server, make_plan({"baseline": url}, output_tokens=41, count=3, api="completions"), measure
+    )
     assert {(record.output_tokens, record.thinking) for record in records} == {(41, None)}
 
 
@@ -118,7 +145,8 @@ def test_both_conventions_yield_their_expected_length(
 
 def test_sixty_four_streams(start: Start, make_plan: MakePlan, measure: Measure) -> None:
     server, url = start(replace(SPECULATIVE, ttft=0.2, step=0.036))
-    # One process plays both sides here, so that time to first token is not the client's alone; scripts/measure_client.py has it.
+    # One process plays both sides here, so that time to first token is not the client's alone;
+    # scripts/measure_client.py has it.
     plan = make_plan({"baseline": url}, count=64, output_tokens=61, concurrency=64)
     assert len(exact(server, plan, measure, (9, 0.02, 0.001))) == 64
 
@@ -127,14 +155,18 @@ def test_text_is_equal_until_told_otherwise(start: Start, make_plan: MakePlan, m
     _, plain = start(Settings(ttft=0.01, step=0.001))
     _, same = start(replace(SPECULATIVE, ttft=0.01, step=0.001))
     _, other = start(replace(SPECULATIVE, ttft=0.01, step=0.001, differs_at=20))
-    _, records = measure(make_plan({"baseline": plain, "speculative": same, "broken": other}, output_tokens=40))
+    _, records = measure(
+        make_plan({"baseline": plain, "speculative": same, "broken": other}, output_tokens=40)
+    )
     texts = {(record.variant, record.prompt): record.text for record in records}
     for prompt in ("p0", "p1", "p2", "p3"):
         assert texts["baseline", prompt] == texts["speculative", prompt] != texts["broken", prompt]
         assert texts["baseline", prompt].split()[:20] == texts["broken", prompt].split()[:20]
 
 
-def test_the_token_clock_ignores_how_long_a_connection_takes(start: Start, make_plan: MakePlan, measure: Measure) -> None:
+def test_the_token_clock_ignores_how_long_a_connection_takes(
+    start: Start, make_plan: MakePlan, measure: Measure
+) -> None:
     server, url = start(SPECULATIVE)
     _, records = measure(make_plan({"baseline": url}, count=8, concurrency=8))
     reads = [truth.read for truth in server.truths]

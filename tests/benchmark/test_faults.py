@@ -1,4 +1,6 @@
-"""Every fault the golden server can play, as the record it must become: counted as what it is, never dropped, never a zero."""
+"""Every fault the golden server can play, as the record it must become: counted as what it is, never dropped,
+never a zero.
+"""
 
 import asyncio
 import contextlib
@@ -42,7 +44,9 @@ def test_every_fault_is_expected_here() -> None:
 
 
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "death"])
-def test_a_fault_is_counted_as_what_it_is(fault: str, start: Start, make_plan: MakePlan, measure: Measure) -> None:
+def test_a_fault_is_counted_as_what_it_is(
+    fault: str, start: Start, make_plan: MakePlan, measure: Measure
+) -> None:
     _, url = start(replace(FAST, fault=fault, fault_every=2))
     manifest, records = measure(make_plan({"baseline": url}, concurrency=1))
     outcome, words = EXPECTED[fault]
@@ -58,7 +62,9 @@ def test_a_fault_is_counted_as_what_it_is(fault: str, start: Start, make_plan: M
                 assert [metric.name for metric in ALL if metric.of(record) is not None] == []
 
 
-def test_a_server_that_dies_ends_the_run_and_keeps_the_records(start: Start, make_plan: MakePlan, measure: Measure) -> None:
+def test_a_server_that_dies_ends_the_run_and_keeps_the_records(
+    start: Start, make_plan: MakePlan, measure: Measure
+) -> None:
     _, url = start(replace(FAST, fault="death", fault_every=3))
     manifest, records = measure(make_plan({"baseline": url}, count=40, concurrency=1))
     assert manifest.status == "failed"
@@ -66,7 +72,8 @@ def test_a_server_that_dies_ends_the_run_and_keeps_the_records(start: Start, mak
     assert [record.outcome for record in records] == ["ok", "ok", "cut", "refused", "refused", "refused"]
     assert manifest.problem is not None
     assert manifest.problem.startswith(
-        f"baseline at {url}: 4 requests in a row failed, the last one with refused: no connection to 127.0.0.1"
+        f"baseline at {url}: 4 requests in a row failed, the last one with refused: no connection to"
+        " 127.0.0.1"
     )
 
 
@@ -76,7 +83,11 @@ def test_one_dead_server_ends_the_run_for_both(start: Start, make_plan: MakePlan
     for schedule in ("alternate", "concurrent"):
         manifest, records = measure(
             make_plan(
-                {"baseline": good, "speculative": dying}, count=30, concurrency=2, schedule=schedule, run=f"20261129T120000Z-{schedule}"
+                {"baseline": good, "speculative": dying},
+                count=30,
+                concurrency=2,
+                schedule=schedule,
+                run=f"20261129T120000Z-{schedule}",
             )
         )
         assert manifest.status == "failed"
@@ -85,9 +96,15 @@ def test_one_dead_server_ends_the_run_for_both(start: Start, make_plan: MakePlan
         assert len(records) < 60
 
 
-def test_requests_in_flight_are_waited_for_up_to_the_total_deadline(start: Start, make_plan: MakePlan, measure: Measure) -> None:
+def test_requests_in_flight_are_waited_for_up_to_the_total_deadline(
+    start: Start, make_plan: MakePlan, measure: Measure
+) -> None:
     _, url = start(Settings(ttft=0.01, step=0.05))
-    manifest, records = measure(make_plan({"baseline": url}, count=1, output_tokens=100, timeouts=Timeouts(connect=5, stall=5, total=0.3)))
+    manifest, records = measure(
+        make_plan(
+            {"baseline": url}, count=1, output_tokens=100, timeouts=Timeouts(connect=5, stall=5, total=0.3)
+        )
+    )
     assert manifest.counts == {"baseline": {"timeout": 1}}
     assert (records[0].error or "").startswith("not done within 0.3 s; ")
     assert 1 <= len(records[0].chunk_times) <= 8
@@ -95,12 +112,18 @@ def test_requests_in_flight_are_waited_for_up_to_the_total_deadline(start: Start
 
 def test_an_idle_connection_closed_by_the_server_is_not_a_failure(make_plan: MakePlan) -> None:
     served: list[int] = []
-    body = b'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"length"}],"usage":{"completion_tokens":12}}\n\n'
+    body = (
+        b'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"length"}],'
+        b'"usage":{"completion_tokens":12}}\n\n'
+    )
 
     async def close_when_asked_again(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         served.append(1)
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%b"
+            % (len(body), body)
+        )
         # The next request on this connection is met by a close, as when both sides' idle limits cross.
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             await reader.readuntil(b"POST")

@@ -23,12 +23,23 @@ MAIN = "from specdec.cli import main; main()"
 
 
 def golden(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", MAIN, "golden", *arguments], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    return subprocess.run(
+        [sys.executable, "-c", MAIN, "golden", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+    )
 
 
 def test_the_plan_of_a_plain_request() -> None:
     planned = steps(4, ttft=0.2, step=0.02, first=1, per_step=Uniform(1, 1), seed=1)
-    assert [(round(step.time, 3), step.tokens) for step in planned] == [(0.2, 1), (0.22, 1), (0.24, 1), (0.26, 1)]
+    assert [(round(step.time, 3), step.tokens) for step in planned] == [
+        (0.2, 1),
+        (0.22, 1),
+        (0.24, 1),
+        (0.26, 1),
+    ]
 
 
 def test_the_last_step_is_cut_to_length() -> None:
@@ -55,7 +66,9 @@ def test_jitter_varies_steps_and_keeps_their_mean() -> None:
         (Speculation(0.9, 7, "nxdi-fused"), 5.2170, 7),
     ],
 )
-def test_tokens_per_step_have_their_expectation(per_step: Uniform | Speculation, expected: float, most: int) -> None:
+def test_tokens_per_step_have_their_expectation(
+    per_step: Uniform | Speculation, expected: float, most: int
+) -> None:
     chosen = random.Random(7)
     drawn = [per_step.draw(chosen) for _ in range(20000)]
     assert per_step.mean == pytest.approx(expected, abs=1e-4)
@@ -76,7 +89,9 @@ def test_the_server_keeps_its_schedule(start: Start) -> None:
     server, url = start(Settings(ttft=0.1, step=0.01, per_step=Uniform(2, 2)))
     body = json.dumps({"model": "golden", "stream": True, "max_tokens": 21, "messages": []}).encode()
     for _ in range(3):
-        request = urllib.request.Request(f"{url}/v1/chat/completions", body, {"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            f"{url}/v1/chat/completions", body, {"Content-Type": "application/json"}
+        )
         with urllib.request.urlopen(request) as answer:
             assert answer.read().decode().count("data: ") == 14
     for truth in server.truths:
@@ -102,7 +117,9 @@ def test_counts_are_offered_only_to_those_who_ask(start: Start) -> None:
     _, url = start(Settings(ttft=0.01, step=0.001))
 
     def ask(options: dict[str, bool]) -> int:
-        body = json.dumps({"stream": True, "max_tokens": 5, "messages": [], "stream_options": options}).encode()
+        body = json.dumps(
+            {"stream": True, "max_tokens": 5, "messages": [], "stream_options": options}
+        ).encode()
         with urllib.request.urlopen(urllib.request.Request(f"{url}/v1/chat/completions", body)) as answer:
             return answer.read().decode().count("completion_tokens")
 
@@ -112,7 +129,19 @@ def test_counts_are_offered_only_to_those_who_ask(start: Start) -> None:
 
 
 def test_a_command_is_run_against_it_and_the_truth_told(tmp_path: Path) -> None:
-    bench = ["bench", "--target", "{url}", "--output-tokens", "30", "--repeats", "1", "--warmup", "0", "--test-case", "json"]
+    bench = [
+        "bench",
+        "--target",
+        "{url}",
+        "--output-tokens",
+        "30",
+        "--repeats",
+        "1",
+        "--warmup",
+        "0",
+        "--test-case",
+        "json",
+    ]
     client = [sys.executable, "-c", MAIN, *bench, "--out", str(tmp_path)]
     done = golden("--ttft-ms", "20", "--step-ms", "4", "--tokens-per-step", "2-4", "--json", "--", *client)
     assert done.returncode == 0, done.stderr
@@ -125,7 +154,9 @@ def test_a_command_is_run_against_it_and_the_truth_told(tmp_path: Path) -> None:
 
 def test_control_c_ends_it_and_tells_the_truth() -> None:
     pipe = subprocess.PIPE
-    process = subprocess.Popen([sys.executable, "-c", MAIN, "golden"], stdout=pipe, stderr=pipe, text=True, cwd=ROOT)
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, "golden"], stdout=pipe, stderr=pipe, text=True, cwd=ROOT
+    )
     assert process.stderr is not None
     assert "serving on http://127.0.0.1:" in process.stderr.readline()
     time.sleep(0.1)

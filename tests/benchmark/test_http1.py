@@ -16,7 +16,10 @@ def parse(pieces: list[bytes], *, closed: bool = False) -> tuple[ResponseParser,
 
 
 def chunked(parts: list[bytes]) -> bytes:
-    return b"".join(b"%x;note=1\r\n%b\r\n" % (len(part), part) for part in parts if part) + b"0\r\nX-Trailer: 1\r\n\r\n"
+    return (
+        b"".join(b"%x;note=1\r\n%b\r\n" % (len(part), part) for part in parts if part)
+        + b"0\r\nX-Trailer: 1\r\n\r\n"
+    )
 
 
 @given(st.lists(st.binary(max_size=60), max_size=6), st.lists(st.integers(0, 600)))
@@ -35,7 +38,9 @@ def test_a_chunk_is_handed_on_before_it_is_whole() -> None:
 
 
 def test_counted_body() -> None:
-    parser, body = parse([b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhel", b"lo"])
+    parser, body = parse(
+        [b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhel", b"lo"]
+    )
     assert (parser.status, body, parser.complete, parser.keep_alive) == (404, b"hello", True, False)
 
 
@@ -75,7 +80,12 @@ def test_what_is_not_http_is_said(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"]
+    "data",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+    ],
 )
 def test_an_early_end_is_a_cut(data: bytes) -> None:
     with pytest.raises(Cut):

@@ -29,8 +29,12 @@ def test_repeats_are_put_together_until_the_block_can_fill_the_concurrency(make_
 
 
 @pytest.mark.parametrize("variants", [2, 3])
-def test_each_variant_comes_first_equally_often_in_every_test_case(variants: int, make_plan: MakePlan) -> None:
-    plan = make_plan({f"v{i}": f"http://h{i}" for i in range(variants)}, count=16, cases=4, concurrency=4, repeats=6)
+def test_each_variant_comes_first_equally_often_in_every_test_case(
+    variants: int, make_plan: MakePlan
+) -> None:
+    plan = make_plan(
+        {f"v{i}": f"http://h{i}" for i in range(variants)}, count=16, cases=4, concurrency=4, repeats=6
+    )
     first: dict[str, Counter[int]] = {}
     for block in blocks(plan):
         assert sorted(block.order) == list(range(variants))
@@ -73,9 +77,27 @@ def test_poisson_arrival_has_exponential_gaps() -> None:
 
 def test_a_plan_refuses_what_cannot_be(make_plan: MakePlan) -> None:
     with pytest.raises(BadInputError) as caught:
-        make_plan({"baseline": "nonsense"}, count=0, output_tokens=1, concurrency=0, repeats=0, warmup=-1, temperature=3.0, rate=1.0)
+        make_plan(
+            {"baseline": "nonsense"},
+            count=0,
+            output_tokens=1,
+            concurrency=0,
+            repeats=0,
+            warmup=-1,
+            temperature=3.0,
+            rate=1.0,
+        )
     fields = [mistake.field for mistake in caught.value.mistakes]
-    assert fields == ["target baseline", "prompts", "output_tokens", "concurrency", "repeats", "warmup", "temperature", "rate"]
+    assert fields == [
+        "target baseline",
+        "prompts",
+        "output_tokens",
+        "concurrency",
+        "repeats",
+        "warmup",
+        "temperature",
+        "rate",
+    ]
     with pytest.raises(BadInputError, match="no rate"):
         make_plan(TWO, arrival="poisson")
     with pytest.raises(BadInputError, match=r"Use case-0, case-1"):

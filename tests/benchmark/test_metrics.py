@@ -33,7 +33,13 @@ CHUNKS: dict[str, object] = {
 }
 # The same tokens, one event each, half a millisecond apart inside a step.
 BURSTS: dict[str, object] = {
-    "chunk_times": (0.2, *(0.23 + i * 0.0005 for i in range(4)), *(0.26 + i * 0.0005 for i in range(6)), 0.32, 0.3205),
+    "chunk_times": (
+        0.2,
+        *(0.23 + i * 0.0005 for i in range(4)),
+        *(0.26 + i * 0.0005 for i in range(6)),
+        0.32,
+        0.3205,
+    ),
     "chunk_tokens": tuple(range(1, 14)),
     "output_tokens": 13,
     "token_source": "continuous-usage",
@@ -49,15 +55,22 @@ def test_one_request(record: Make) -> None:
     assert tokens_per_step(request) == pytest.approx(12 / 3)
     assert request_throughput(request) == pytest.approx(13 / 0.32)
     assert output_tokens(request) == 13
-    # 4 tokens at 7.5 ms, 6 at 5 ms, 2 at 30 ms: sorted, the sixth and seventh of twelve are 5 and 7.5; the lower is taken.
-    assert [(round(value, 4), tokens) for value, tokens in itl_samples(request)] == [(0.0075, 4), (0.005, 6), (0.03, 2)]
+    # 4 tokens at 7.5 ms, 6 at 5 ms, 2 at 30 ms: sorted, the sixth and seventh of twelve are 5 and 7.5; the
+    # lower is taken.
+    assert [(round(value, 4), tokens) for value, tokens in itl_samples(request)] == [
+        (0.0075, 4),
+        (0.005, 6),
+        (0.03, 2),
+    ]
     assert itl(request) == pytest.approx(0.005)
 
 
 def test_amortised_itl_has_tpot_as_its_mean(record: Make) -> None:
     request = record(**CHUNKS)
     samples = itl_samples(request)
-    assert sum(value * tokens for value, tokens in samples) / sum(tokens for _, tokens in samples) == pytest.approx(tpot(request))
+    assert sum(value * tokens for value, tokens in samples) / sum(
+        tokens for _, tokens in samples
+    ) == pytest.approx(tpot(request))
 
 
 def test_a_step_in_several_events_is_one_step(record: Make) -> None:
@@ -74,7 +87,11 @@ def test_steps_that_the_server_told_are_not_guessed_again(record: Make) -> None:
 
 def test_a_chunk_of_several_told_steps(record: Make) -> None:
     request = record(
-        chunk_times=(0.2, 0.26, 0.28), chunk_tokens=(1, 4, 5), chunk_steps=(1, 4, 5), output_tokens=5, token_source="server-timings"
+        chunk_times=(0.2, 0.26, 0.28),
+        chunk_tokens=(1, 4, 5),
+        chunk_steps=(1, 4, 5),
+        output_tokens=5,
+        token_source="server-timings",
     )
     assert tokens_per_step(request) == 1
     assert step_gap(request) == pytest.approx(0.02)
@@ -85,19 +102,29 @@ def test_one_token_per_event_is_one_per_step(record: Make) -> None:
     assert tokens_per_step(record(chunk_times=times, chunk_tokens=tuple(range(1, 51)), output_tokens=50)) == 1
     # A pause of a whole second does not turn the other gaps into bursts.
     paused = (*times[:25], *(time + 1 for time in times[25:]))
-    assert tokens_per_step(record(chunk_times=paused, chunk_tokens=tuple(range(1, 51)), output_tokens=50)) == 1
+    assert (
+        tokens_per_step(record(chunk_times=paused, chunk_tokens=tuple(range(1, 51)), output_tokens=50)) == 1
+    )
 
 
 def test_chunks_of_several_tokens_are_steps_however_late_they_are_read(record: Make) -> None:
     # Six tokens a step, and a starved client that reads every second chunk together with the one before it.
     times = [0.2] + [0.2 + 0.04 * (1 + i // 2) + 0.0001 * (i % 2) for i in range(20)]
-    assert tokens_per_step(record(chunk_times=tuple(times), chunk_tokens=tuple(range(1, 122, 6)), output_tokens=121)) == 6
+    assert (
+        tokens_per_step(
+            record(chunk_times=tuple(times), chunk_tokens=tuple(range(1, 122, 6)), output_tokens=121)
+        )
+        == 6
+    )
 
 
 def test_a_late_read_on_a_busy_machine_makes_no_burst(record: Make) -> None:
     times = [0.2 + 0.02 * i for i in range(50)]
     times[20] += 0.019
-    assert tokens_per_step(record(chunk_times=tuple(times), chunk_tokens=tuple(range(1, 51)), output_tokens=50)) == 1
+    assert (
+        tokens_per_step(record(chunk_times=tuple(times), chunk_tokens=tuple(range(1, 51)), output_tokens=50))
+        == 1
+    )
 
 
 def test_a_first_chunk_of_several_tokens_is_left_out(record: Make) -> None:
@@ -130,11 +157,17 @@ def test_unknown_is_absent_and_never_zero(fields: dict[str, object], record: Mak
     for metric in ALL:
         value = metric.of(request)
         assert value is None or value > 0 or metric.name == "OutputTokens", metric.name
-    assert (tpot(request), step_gap(request) if "chunk_times" not in fields else None, acceptance_length(request)) == (None, None, None)
+    assert (
+        tpot(request),
+        step_gap(request) if "chunk_times" not in fields else None,
+        acceptance_length(request),
+    ) == (None, None, None)
 
 
 def test_acceptance_length_is_the_servers(record: Make) -> None:
-    assert acceptance_length(record(server=ServerSpeculation(43, 129, 10, "metrics.speculative_decoding"))) == pytest.approx(1 + 10 / 43)
+    assert acceptance_length(
+        record(server=ServerSpeculation(43, 129, 10, "metrics.speculative_decoding"))
+    ) == pytest.approx(1 + 10 / 43)
 
 
 def test_throughput_leaves_out_the_others_turns(record: Make) -> None:
@@ -158,9 +191,15 @@ def test_goodput_counts_failures_as_not_good(record: Make) -> None:
 
 def test_the_page_names_every_metric_as_the_code_does() -> None:
     page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if re.match(r"^\| `[A-Z]", line)]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if re.match(r"^\| `[A-Z]", line)
+    ]
     told = {row[0].strip("`"): (row[1], row[2], row[3].strip("`"), row[4]) for row in rows}
-    assert told == {metric.name: (metric.symbol, metric.unit, metric.formula, metric.better) for metric in (*ALL, *OF_RUN)}
+    assert told == {
+        metric.name: (metric.symbol, metric.unit, metric.formula, metric.better) for metric in (*ALL, *OF_RUN)
+    }
 
 
 def test_names_are_unique_and_publishable() -> None:

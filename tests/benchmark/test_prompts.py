@@ -14,8 +14,16 @@ def test_shipped_sets_have_cases_of_several_different_prompts(name: str) -> None
     assert len(cases) == (5 if name == "rehearsal" else 8)
     assert min(cases.values()) >= 3
     assert len({prompt.text for prompt in prompts}) == len(prompts)
-    assert {prompt.prompt_class for prompt in prompts} <= {"structured", "code", "extraction", "long-form", "open", "multilingual"}
-    # 424 tokens are left of the default length of 1024 beside 600 of output; no text here has a token per byte.
+    assert {prompt.prompt_class for prompt in prompts} <= {
+        "structured",
+        "code",
+        "extraction",
+        "long-form",
+        "open",
+        "multilingual",
+    }
+    # 424 tokens are left of the default length of 1024 beside 600 of output; no text here has a token per
+    # byte.
     assert max(len(prompt.text.encode()) for prompt in prompts) < 1000
 
 
@@ -38,8 +46,21 @@ def test_own_jsonl(tmp_path: Path) -> None:
         '"system": "Be brief.", "output_tokens": 50, "temperature": 1}\n'
     )
     first, second = load("mine.jsonl", base=tmp_path)
-    assert (first.id, first.test_case, first.prompt_class, first.text, first.temperature) == ("own-1", "own", "own", "a", None)
-    assert (second.id, second.test_case, second.prompt_class, second.system, second.output_tokens, second.temperature) == (
+    assert (first.id, first.test_case, first.prompt_class, first.text, first.temperature) == (
+        "own-1",
+        "own",
+        "own",
+        "a",
+        None,
+    )
+    assert (
+        second.id,
+        second.test_case,
+        second.prompt_class,
+        second.system,
+        second.output_tokens,
+        second.temperature,
+    ) == (
         "x",
         "mails",
         "letters",
@@ -51,7 +72,10 @@ def test_own_jsonl(tmp_path: Path) -> None:
 
 def test_own_text(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("first prompt\n\n  second  \n")
-    assert [(prompt.id, prompt.text) for prompt in load(str(tmp_path / "mine.txt"))] == [("line-1", "first prompt"), ("line-3", "second")]
+    assert [(prompt.id, prompt.text) for prompt in load(str(tmp_path / "mine.txt"))] == [
+        ("line-1", "first prompt"),
+        ("line-3", "second"),
+    ]
 
 
 def test_all_mistakes_of_a_file_are_named_by_line() -> None:

@@ -36,7 +36,9 @@ SPECULATIVE = replace(FAST, per_step=Speculation(0.8, 4))
 def test_what_a_run_leaves(start: Start, make_plan: MakePlan, tmp_path: Path) -> None:
     _, base = start(FAST)
     _, fast = start(SPECULATIVE)
-    plan = make_plan({"baseline": base, "speculative": fast}, count=4, cases=2, repeats=2, warmup=1, concurrency=2)
+    plan = make_plan(
+        {"baseline": base, "speculative": fast}, count=4, cases=2, repeats=2, warmup=1, concurrency=2
+    )
     events: list[RunEvent] = []
     manifest = run(plan, tmp_path / "run", on_event=events.append)
     stored = (tmp_path / "run" / "records.jsonl").read_bytes()
@@ -44,7 +46,11 @@ def test_what_a_run_leaves(start: Start, make_plan: MakePlan, tmp_path: Path) ->
     assert RunManifest.from_json((tmp_path / "run" / "manifest.json").read_text()) == manifest
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["manifest.json", "records.jsonl"]
     assert manifest.records_sha256 == hashlib.sha256(stored).hexdigest()
-    assert (manifest.status, manifest.problem, manifest.counts) == ("complete", None, {"baseline": {"ok": 8}, "speculative": {"ok": 8}})
+    assert (manifest.status, manifest.problem, manifest.counts) == (
+        "complete",
+        None,
+        {"baseline": {"ok": 8}, "speculative": {"ok": 8}},
+    )
     assert manifest.variants["speculative"] == {
         "url": fast,
         "role": "speculative",
@@ -57,11 +63,15 @@ def test_what_a_run_leaves(start: Start, make_plan: MakePlan, tmp_path: Path) ->
     assert manifest.server_counters["baseline"] is None
     counted = manifest.server_counters["speculative"]
     assert counted is not None
-    # Eight answers of twelve tokens, the first of each from prefill: what steps emitted is steps and accepted proposals.
+    # Eight answers of twelve tokens, the first of each from prefill: what steps emitted is steps and accepted
+    # proposals.
     assert counted["drafts"] + counted["accepted_tokens"] == 8 * 11
     assert counted["draft_tokens"] == 4 * counted["drafts"]
     assert sum(record.warmup for record in records) == 2
-    pairs = [{(r.prompt, r.repeat, r.block) for r in records if r.variant == name and not r.warmup} for name in ("baseline", "speculative")]
+    pairs = [
+        {(r.prompt, r.repeat, r.block) for r in records if r.variant == name and not r.warmup}
+        for name in ("baseline", "speculative")
+    ]
     assert pairs[0] == pairs[1]
     assert len(pairs[0]) == 8
     assert [event.done for event in events if event.record] == list(range(1, plan.total + 1))
@@ -73,7 +83,9 @@ def test_variants_take_turns(start: Start, make_plan: MakePlan, measure: Measure
     _, records = measure(make_plan({"baseline": base, "speculative": fast}, count=8, cases=2, concurrency=4))
     spans: dict[tuple[int, str], list[tuple[float, float]]] = {}
     for record in records:
-        spans.setdefault((record.block, record.variant), []).append((record.sent, record.sent + (record.closed or 0)))
+        spans.setdefault((record.block, record.variant), []).append(
+            (record.sent, record.sent + (record.closed or 0))
+        )
     turns = sorted((min(a for a, _ in span), max(b for _, b in span)) for span in spans.values())
     assert len(turns) == 4
     assert all(before[1] <= after[0] for before, after in pairwise(turns))
@@ -82,12 +94,18 @@ def test_variants_take_turns(start: Start, make_plan: MakePlan, measure: Measure
 def test_concurrent_loads_all_at_once(start: Start, make_plan: MakePlan, measure: Measure) -> None:
     _, base = start(Settings(ttft=0.1, step=0.01))
     _, fast = start(Settings(ttft=0.1, step=0.01))
-    _, records = measure(make_plan({"baseline": base, "speculative": fast}, count=2, concurrency=2, schedule="concurrent"))
-    assert max(record.sent for record in records) < min(record.sent + (record.closed or 0) for record in records)
+    _, records = measure(
+        make_plan({"baseline": base, "speculative": fast}, count=2, concurrency=2, schedule="concurrent")
+    )
+    assert max(record.sent for record in records) < min(
+        record.sent + (record.closed or 0) for record in records
+    )
 
 
 @pytest.mark.parametrize("arrival", ["constant", "poisson"])
-def test_open_loop_sends_on_time_whatever_comes_back(arrival: str, start: Start, make_plan: MakePlan, measure: Measure) -> None:
+def test_open_loop_sends_on_time_whatever_comes_back(
+    arrival: str, start: Start, make_plan: MakePlan, measure: Measure
+) -> None:
     _, url = start(Settings(ttft=0.3, step=0.001))
     plan = make_plan({"baseline": url}, count=10, arrival=arrival, rate=40.0, repeats=1, concurrency=1)
     manifest, records = measure(plan)
@@ -98,14 +116,19 @@ def test_open_loop_sends_on_time_whatever_comes_back(arrival: str, start: Start,
     assert manifest.environment["load"]["latest_send_seconds"] < 0.05
 
 
-def test_a_prompt_may_have_its_own_length_and_temperature(start: Start, make_plan: MakePlan, measure: Measure) -> None:
+def test_a_prompt_may_have_its_own_length_and_temperature(
+    start: Start, make_plan: MakePlan, measure: Measure
+) -> None:
     _, url = start(FAST)
     prompts = (
         Prompt(id="short", test_case="c", prompt_class="open", text="x", output_tokens=5, temperature=0.7),
         Prompt(id="plain", test_case="c", prompt_class="open", text="y"),
     )
     _, records = measure(make_plan({"baseline": url}, prompts=prompts))
-    told = {record.prompt: (record.requested_tokens, record.output_tokens, record.temperature) for record in records}
+    told = {
+        record.prompt: (record.requested_tokens, record.output_tokens, record.temperature)
+        for record in records
+    }
     assert told == {"short": (5, 5, 0.7), "plain": (12, 12, 0.0)}
 
 
@@ -113,12 +136,16 @@ def test_answers_that_may_end_by_themselves(start: Start, make_plan: MakePlan, m
     _, url = start(replace(FAST, fault="early-eos"))
     manifest, records = measure(make_plan({"baseline": url}, count=2, ignore_eos=False))
     assert manifest.counts == {"baseline": {"ok": 2}}
-    assert [(record.finish_reason, record.output_tokens, record.requested_tokens) for record in records] == [("stop", 6, None)] * 2
+    assert [(record.finish_reason, record.output_tokens, record.requested_tokens) for record in records] == [
+        ("stop", 6, None)
+    ] * 2
 
 
 def test_a_disk_that_fills_up_is_a_fault_of_the_machine(start: Start, tmp_path: Path) -> None:
     _, url = start(FAST)
-    process = _bench("bench", "--target", url, "--output-tokens", "50", "--out", "runs", cwd=tmp_path, file_limit=20_000)
+    process = _bench(
+        "bench", "--target", url, "--output-tokens", "50", "--out", "runs", cwd=tmp_path, file_limit=20_000
+    )
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (4, ""), err
     assert "cannot be written: File too large" in err
@@ -146,14 +173,19 @@ def test_a_folder_with_a_run_is_not_written_to(start: Start, make_plan: MakePlan
 
 
 def test_no_server_means_no_run(make_plan: MakePlan, tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentFault, match=r"baseline: no server at http://127\.0\.0\.1:9: no connection to 127\.0\.0\.1:9"):
+    with pytest.raises(
+        EnvironmentFault,
+        match=r"baseline: no server at http://127\.0\.0\.1:9: no connection to 127\.0\.0\.1:9",
+    ):
         run(make_plan({"baseline": "http://127.0.0.1:9"}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_the_model_must_be_one_that_is_served(start: Start, make_plan: MakePlan, tmp_path: Path) -> None:
     _, url = start(FAST)
-    plan = make_plan({"baseline": url}, targets=(Target(variant="baseline", url=url, role="baseline", model="other"),))
+    plan = make_plan(
+        {"baseline": url}, targets=(Target(variant="baseline", url=url, role="baseline", model="other"),)
+    )
     with pytest.raises(BadInputError, match=r"model = 'other': is not served\. Use golden"):
         run(plan, tmp_path / "run")
 
@@ -181,7 +213,10 @@ def test_run_ids_sort_and_differ() -> None:
 def _bench(*arguments: str, cwd: Path, file_limit: int | None = None) -> subprocess.Popen[str]:
     code = "from specdec.cli import main; main()"
     if file_limit is not None:
-        code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({file_limit}, {file_limit})); {code}"
+        code = (
+            f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({file_limit}, {file_limit}));"
+            f" {code}"
+        )
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         cwd=cwd,
@@ -196,7 +231,18 @@ def _bench(*arguments: str, cwd: Path, file_limit: int | None = None) -> subproc
 def test_a_run_that_is_ended_keeps_what_is_done(start: Start, tmp_path: Path, number: signal.Signals) -> None:
     server, url = start(Settings(ttft=0.01, step=0.02, per_step=Uniform(1, 1)))
     process = _bench(
-        "bench", "--target", url, "--output-tokens", "50", "--warmup", "0", "--concurrency", "2", "--out", "runs", cwd=tmp_path
+        "bench",
+        "--target",
+        url,
+        "--output-tokens",
+        "50",
+        "--warmup",
+        "0",
+        "--concurrency",
+        "2",
+        "--out",
+        "runs",
+        cwd=tmp_path,
     )
     deadline = time.monotonic() + 20
     while len(server.truths) < 5 and time.monotonic() < deadline:
@@ -249,7 +295,9 @@ def test_bench_prints_json_that_can_be_piped(start: Start, tmp_path: Path) -> No
         ([], 2, "Missing option"),
     ],
 )
-def test_what_bench_says_when_it_cannot_start(arguments: list[str], code: int, words: str, tmp_path: Path) -> None:
+def test_what_bench_says_when_it_cannot_start(
+    arguments: list[str], code: int, words: str, tmp_path: Path
+) -> None:
     process = _bench("bench", *arguments, cwd=tmp_path)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (code, "")
@@ -266,7 +314,10 @@ def test_the_client_starts_without_heavy_packages() -> None:
 
 
 def test_answers_leave_no_memory_behind() -> None:
-    event = b'data: {"choices":[{"delta":{"content":" word"},"finish_reason":null}],"usage":{"completion_tokens":%d}}\n\n'
+    event = (
+        b'data: {"choices":[{"delta":{"content":"'
+        b' word"},"finish_reason":null}],"usage":{"completion_tokens":%d}}\n\n'
+    )
     held: list[int] = []
     tracemalloc.start()
     for _ in range(40):

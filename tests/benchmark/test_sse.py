@@ -44,9 +44,15 @@ def test_events(data: bytes, events: list[tuple[str, str]]) -> None:
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=20)
 
 
-@given(st.lists(st.lists(TEXT, min_size=1, max_size=3), max_size=5), st.sampled_from(["\n", "\r\n", "\r"]), st.lists(st.integers(0, 500)))
+@given(
+    st.lists(st.lists(TEXT, min_size=1, max_size=3), max_size=5),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.lists(st.integers(0, 500)),
+)
 def test_any_cut_gives_the_same_events(events: list[list[str]], end: str, cuts: list[int]) -> None:
-    data = "".join(f": note{end}" + "".join(f"data: {line}{end}" for line in lines) + end for lines in events).encode()
+    data = "".join(
+        f": note{end}" + "".join(f"data: {line}{end}" for line in lines) + end for lines in events
+    ).encode()
     assert decode(cut(data, cuts)) == [Event("message", "\n".join(lines)) for lines in events]
 
 

@@ -16,7 +16,12 @@ def read(*events: tuple[float, object]) -> CompletionStream:
 
 
 def delta(content: str | None = None, *, reason: str | None = None, **fields: object) -> dict[str, object]:
-    return {"choices": [{"index": 0, "delta": {} if content is None else {"content": content}, "finish_reason": reason}], **fields}
+    return {
+        "choices": [
+            {"index": 0, "delta": {} if content is None else {"content": content}, "finish_reason": reason}
+        ],
+        **fields,
+    }
 
 
 def usage(count: int) -> dict[str, int]:
@@ -24,7 +29,9 @@ def usage(count: int) -> dict[str, int]:
 
 
 def timings(count: int, accepted: int | None = None) -> dict[str, int]:
-    return {"predicted_n": count} | ({} if accepted is None else {"draft_n": accepted + 2, "draft_n_accepted": accepted})
+    return {"predicted_n": count} | (
+        {} if accepted is None else {"draft_n": accepted + 2, "draft_n_accepted": accepted}
+    )
 
 
 def test_vllm_with_continuous_usage() -> None:
@@ -37,12 +44,23 @@ def test_vllm_with_continuous_usage() -> None:
         (5.0, "[DONE]"),
     )
     assert (stream.times, stream.tokens, stream.source) == ([2.0, 3.0], [1, 4], "continuous-usage")
-    assert (stream.total, stream.prompt_tokens, stream.finish_reason, stream.ended, stream.text) == (4, 9, "length", True, " a b c d")
+    assert (stream.total, stream.prompt_tokens, stream.finish_reason, stream.ended, stream.text) == (
+        4,
+        9,
+        "length",
+        True,
+        " a b c d",
+    )
 
 
 def test_tokens_without_text_are_tokens() -> None:
-    # With ignore_eos a model goes on past its end mark, which has no text; the step took its time all the same.
-    stream = read((1.0, delta(" a", usage=usage(1))), (2.0, delta("", usage=usage(2))), (3.0, delta(" b", usage=usage(3))))
+    # With ignore_eos a model goes on past its end mark, which has no text; the step took its time all the
+    # same.
+    stream = read(
+        (1.0, delta(" a", usage=usage(1))),
+        (2.0, delta("", usage=usage(2))),
+        (3.0, delta(" b", usage=usage(3))),
+    )
     assert (stream.times, stream.tokens) == ([1.0, 2.0, 3.0], [1, 2, 3])
 
 
@@ -66,7 +84,11 @@ def test_llama_cpp_tells_its_steps() -> None:
         (5.1, {"choices": [], "usage": usage(7), "timings": timings(7, 3)}),
         (5.1, "[DONE]"),
     )
-    assert (stream.times, stream.tokens, stream.source) == ([2.0, 3.0, 4.0, 5.0], [1, 2, 6, 7], "server-timings")
+    assert (stream.times, stream.tokens, stream.source) == (
+        [2.0, 3.0, 4.0, 5.0],
+        [1, 2, 6, 7],
+        "server-timings",
+    )
     assert stream.steps == [1, 2, 3, 4]
     assert stream.server is not None
     assert (stream.server.drafts, stream.server.draft_tokens, stream.server.accepted_tokens) == (None, 5, 3)
@@ -83,12 +105,21 @@ def test_an_accepted_run_cut_by_the_length_is_kept() -> None:
 
 
 def test_a_token_inside_a_character_sends_no_event_but_is_a_step() -> None:
-    stream = read((1.0, delta("a", timings=timings(1))), (3.0, delta("城", timings=timings(4))), (4.0, delta("b", timings=timings(5))))
+    stream = read(
+        (1.0, delta("a", timings=timings(1))),
+        (3.0, delta("城", timings=timings(4))),
+        (4.0, delta("b", timings=timings(5))),
+    )
     assert (stream.times, stream.tokens, stream.steps) == ([1.0, 3.0, 4.0], [1, 4, 5], [1, 4, 5])
 
 
 def test_usage_at_the_end_only() -> None:
-    stream = read((1.0, delta(" a")), (2.0, delta(" b c")), (3.0, delta(reason="length")), (3.0, {"choices": [], "usage": usage(3)}))
+    stream = read(
+        (1.0, delta(" a")),
+        (2.0, delta(" b c")),
+        (3.0, delta(reason="length")),
+        (3.0, {"choices": [], "usage": usage(3)}),
+    )
     assert (stream.times, stream.tokens, stream.total, stream.source) == ([1.0, 2.0], [], 3, "final-usage")
 
 
@@ -98,7 +129,11 @@ def test_usage_on_the_finish_event_is_no_chunk() -> None:
 
 
 def test_a_count_that_stays_at_zero_is_none() -> None:
-    stream = read((1.0, delta(" a", usage=usage(0))), (2.0, delta(" b", usage=usage(0))), (3.0, {"choices": [], "usage": usage(2)}))
+    stream = read(
+        (1.0, delta(" a", usage=usage(0))),
+        (2.0, delta(" b", usage=usage(0))),
+        (3.0, {"choices": [], "usage": usage(2)}),
+    )
     assert (stream.times, stream.tokens, stream.source) == ([1.0, 2.0], [], "final-usage")
 
 
@@ -128,7 +163,12 @@ def test_completions_layout() -> None:
 
 
 def test_vllm_reports_acceptance_per_request() -> None:
-    counted = {"num_spec_steps": 43, "num_accepted_draft_tokens": 10, "num_draft_tokens": 129, "num_spec_tokens": 3}
+    counted = {
+        "num_spec_steps": 43,
+        "num_accepted_draft_tokens": 10,
+        "num_draft_tokens": 129,
+        "num_spec_tokens": 3,
+    }
     stream = read((1.0, {"choices": [], "usage": usage(53), "metrics": {"speculative_decoding": counted}}))
     assert stream.server is not None
     assert (stream.server.drafts, stream.server.draft_tokens, stream.server.accepted_tokens) == (43, 129, 10)
@@ -143,7 +183,8 @@ def test_near_ties_in_both_layouts() -> None:
         (2.0, {"choices": [{"text": "y", "logprobs": plain}]}),
     ]
     assert read(*told).near_tie == [2.4, 0.25]
-    # A position that tells one token only would shift all that follow, so that none is better than wrong ones.
+    # A position that tells one token only would shift all that follow, so that none is better than wrong
+    # ones.
     lonely = {"content": [{"top_logprobs": [{"logprob": -1}]}]}
     assert read(*told, (3.0, {"choices": [{"delta": {"content": "z"}, "logprobs": lonely}]})).near_tie == []
 
@@ -165,7 +206,17 @@ def test_errors_in_the_servers_words(event: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", ["{", "[1]", "3", '{"a":1}', '{"choices":3}', '{"choices":["x"]}', '{"choices":[{"delta":3}]}', '{"choices":[],"usage":3}']
+    "data",
+    [
+        "{",
+        "[1]",
+        "3",
+        '{"a":1}',
+        '{"choices":3}',
+        '{"choices":["x"]}',
+        '{"choices":[{"delta":3}]}',
+        '{"choices":[],"usage":3}',
+    ],
 )
 def test_what_is_no_completion_stream(data: str) -> None:
     with pytest.raises(BadStreamError):

@@ -6,7 +6,12 @@ import pytest
 from specdec.benchmark.records import RequestRecord, RunManifest
 from specdec.benchmark.summary import as_table, summarize
 
-FILLED = {"chunk_times": (0.2, 0.23, 0.26, 0.32), "chunk_tokens": (1, 5, 11, 13), "output_tokens": 13, "token_source": "continuous-usage"}
+FILLED = {
+    "chunk_times": (0.2, 0.23, 0.26, 0.32),
+    "chunk_tokens": (1, 5, 11, 13),
+    "output_tokens": 13,
+    "token_source": "continuous-usage",
+}
 
 
 @pytest.fixture
@@ -14,7 +19,14 @@ def summary(record: Callable[..., RequestRecord], tmp_path: Path) -> dict[str, o
     records = [
         record(warmup=True, test_case="warmup", **FILLED),
         record(variant="speculative", test_case="json", sent=0.0, **FILLED),
-        record(variant="speculative", test_case="json", sent=10.0, outcome="cut", error="the connection closed", chunk_times=(0.2, 0.5)),
+        record(
+            variant="speculative",
+            test_case="json",
+            sent=10.0,
+            outcome="cut",
+            error="the connection closed",
+            chunk_times=(0.2, 0.5),
+        ),
         record(variant="baseline", test_case="json", sent=20.0, outcome="refused", error="no connection"),
         record(variant="speculative", test_case="code", sent=30.0, **FILLED),
     ]
@@ -36,7 +48,9 @@ def summary(record: Callable[..., RequestRecord], tmp_path: Path) -> dict[str, o
     return summarize(manifest, tmp_path)
 
 
-def test_medians_of_what_is_known(summary: dict[str, dict[str, dict[str, dict[str, dict[str, float]]]]]) -> None:
+def test_medians_of_what_is_known(
+    summary: dict[str, dict[str, dict[str, dict[str, dict[str, float]]]]],
+) -> None:
     json_case = summary["variants"]["speculative"]["test_cases"]["json"]
     assert json_case["outcomes"] == {"ok": 1, "cut": 1}
     assert json_case["TimePerOutputToken"] == pytest.approx(0.01)

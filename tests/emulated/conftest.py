@@ -11,7 +11,9 @@ from specdec.rehearsal.emulator import EmbeddedAws
 
 
 @pytest.fixture(scope="session")
-def account(npm_packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[EmbeddedAws, None, None]:
+def account(
+    npm_packages: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[EmbeddedAws, None, None]:
     """A running embedded account."""
     with EmbeddedAws(tmp_path_factory.mktemp("account")) as aws:
         yield aws

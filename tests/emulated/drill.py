@@ -1,6 +1,8 @@
-"""The life of the real app in the embedded account, in a network of its own: run as a script, leaves what it saw in a file.
+"""The life of the real app in the embedded account, in a network of its own: run as a script, leaves what it
+saw in a file.
 
-One process does it and many tests ask about it, because a process that has entered a network namespace cannot leave it.
+One process does it and many tests ask about it, because a process that has entered a network namespace cannot
+leave it.
 """
 
 from __future__ import annotations
@@ -68,10 +70,18 @@ def _life(folder: Path, aws: EmbeddedAws, user: User, facts: Facts) -> None:
     timed("synth", cdk.synth)
     timed("bootstrap", lambda: cdk.bootstrap(experiment.regions))
     facts["outputs"] = timed("deploy", lambda: cdk.deploy(keep))
-    facts["deploy_steps"], facts["stacks"] = list(steps), {stack.name: stack.resources for stack in cdk.stacks}
-    facts["deployed"] = {region: _seen(aws.session(region), experiment, region) for region in experiment.regions}
+    facts["deploy_steps"], facts["stacks"] = (
+        list(steps),
+        {stack.name: stack.resources for stack in cdk.stacks},
+    )
+    facts["deployed"] = {
+        region: _seen(aws.session(region), experiment, region) for region in experiment.regions
+    }
     facts["manifests"] = {region: aws.recorded_manifests(region) for region in experiment.regions}
-    facts["built"] = {region: _built(experiment, region, facts["deployed"][region]["bucket"]["name"]) for region in experiment.regions}
+    facts["built"] = {
+        region: _built(experiment, region, facts["deployed"][region]["bucket"]["name"])
+        for region in experiment.regions
+    }
     facts["releases"] = {region: _releases(aws, region) for region in experiment.regions}
     facts["metrics"] = _measured(aws.session(experiment.regions[0]))
     facts["differs_after_deploy"] = timed("diff", cdk.diff)
@@ -83,11 +93,15 @@ def _life(folder: Path, aws: EmbeddedAws, user: User, facts: Facts) -> None:
     first = experiment.regions[0]
     facts["updated"] = _seen(aws.session(first), experiment, first)
     facts["updated_manifests"] = aws.recorded_manifests(first)
-    facts["updated_built"] = _built(load(folder / "changed.toml"), first, facts["deployed"][first]["bucket"]["name"])
+    facts["updated_built"] = _built(
+        load(folder / "changed.toml"), first, facts["deployed"][first]["bucket"]["name"]
+    )
 
     for region in experiment.regions:
         # What a run leaves: a bucket that is not empty.
-        aws.session(region).client("s3").put_object(Bucket=_bucket(facts, experiment, region), Key="runs/drill/records.jsonl", Body=b"{}")
+        aws.session(region).client("s3").put_object(
+            Bucket=_bucket(facts, experiment, region), Key="runs/drill/records.jsonl", Body=b"{}"
+        )
     steps.clear()
     timed("destroy", lambda: cdk.destroy(keep))
     facts["destroy_steps"] = list(steps)
@@ -98,21 +112,32 @@ def _life(folder: Path, aws: EmbeddedAws, user: User, facts: Facts) -> None:
 def _failure(folder: Path, aws: EmbeddedAws, facts: Facts) -> None:
     experiment = load(folder / "failing.toml")
     region = experiment.regions[0]
-    aws.refuse({f"Deployment/{experiment.variants[1].service}": 'admission webhook "drill" denied the request'})
+    aws.refuse(
+        {f"Deployment/{experiment.variants[1].service}": 'admission webhook "drill" denied the request'}
+    )
     cdk = Cdk(aws, folder / "failing.toml", folder / "failing")
     try:
         cdk.deploy()
     except SpecdecError as error:
         facts["failure"] = {"message": str(error), "remedy": error.remedy, "exit_code": error.exit_code}
     stack = experiment.stack_name(region)
-    facts["failed_status"] = aws.session(region).client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"]
+    facts["failed_status"] = (
+        aws.session(region)
+        .client("cloudformation")
+        .describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"]
+    )
     cdk.destroy()
     facts["left_after_failure"] = _left(aws, experiment, region)
 
 
 def _built(experiment: Experiment, region: str, bucket: str) -> list[Manifest]:
-    # Here and not in the tests: the benchmark's pod carries this source tree, so the objects are those of this moment.
-    return [manifest for chart in charts.build(experiment, region=region, bucket=bucket).values() for manifest in chart.to_json()]
+    # Here and not in the tests: the benchmark's pod carries this source tree, so the objects are those of
+    # this moment.
+    return [
+        manifest
+        for chart in charts.build(experiment, region=region, bucket=bucket).values()
+        for manifest in chart.to_json()
+    ]
 
 
 def _seen(session: Session, experiment: Experiment, region: str) -> Facts:
@@ -123,9 +148,9 @@ def _seen(session: Session, experiment: Experiment, region: str) -> Facts:
         for group in eks.list_nodegroups(clusterName=name)["nodegroups"]
     ]
     templates: list[Facts] = [
-        ec2.describe_launch_template_versions(LaunchTemplateId=template["LaunchTemplateId"])["LaunchTemplateVersions"][-1][
-            "LaunchTemplateData"
-        ]
+        ec2.describe_launch_template_versions(LaunchTemplateId=template["LaunchTemplateId"])[
+            "LaunchTemplateVersions"
+        ][-1]["LaunchTemplateData"]
         for template in ec2.describe_launch_templates()["LaunchTemplates"]
     ]
     dashboards = [entry["DashboardName"] for entry in cloudwatch.list_dashboards()["DashboardEntries"]]
@@ -139,10 +164,15 @@ def _seen(session: Session, experiment: Experiment, region: str) -> Facts:
         "associations": eks.list_pod_identity_associations(clusterName=name)["associations"],
         "access_entries": eks.list_access_entries(clusterName=name)["accessEntries"],
         "templates": templates,
-        "zones": sorted({subnet["AvailabilityZone"] for subnet in _own(ec2.describe_subnets()["Subnets"], name)}),
+        "zones": sorted(
+            {subnet["AvailabilityZone"] for subnet in _own(ec2.describe_subnets()["Subnets"], name)}
+        ),
         "nat_gateways": [gateway["State"] for gateway in ec2.describe_nat_gateways()["NatGateways"]],
         "flow_logs": [log["FlowLogStatus"] for log in ec2.describe_flow_logs()["FlowLogs"]],
-        "dashboards": {board: json.loads(cloudwatch.get_dashboard(DashboardName=board)["DashboardBody"]) for board in dashboards},
+        "dashboards": {
+            board: json.loads(cloudwatch.get_dashboard(DashboardName=board)["DashboardBody"])
+            for board in dashboards
+        },
         "alarms": [alarm["AlarmName"] for alarm in cloudwatch.describe_alarms()["MetricAlarms"]],
         "bucket": _bucket_seen(session, name),
     }
@@ -172,7 +202,13 @@ def _bucket(facts: Facts, experiment: Experiment, region: str) -> str:
 
 def _releases(aws: EmbeddedAws, region: str) -> list[Facts]:
     return [
-        {"name": release.name, "namespace": release.namespace, "chart": release.chart, "version": release.version, "values": release.values}
+        {
+            "name": release.name,
+            "namespace": release.namespace,
+            "chart": release.chart,
+            "version": release.version,
+            "values": release.values,
+        }
         for release in aws.cluster(region).releases.values()
     ]
 
@@ -181,7 +217,13 @@ def _measured(session: Session) -> Facts:
     cloudwatch = session.client("cloudwatch")
     now = datetime.now(UTC).replace(microsecond=0)
     data = [
-        {"MetricName": "TimePerOutputToken", "Dimensions": DIMENSIONS, "Timestamp": now, "Value": value, "Unit": "Milliseconds"}
+        {
+            "MetricName": "TimePerOutputToken",
+            "Dimensions": DIMENSIONS,
+            "Timestamp": now,
+            "Value": value,
+            "Unit": "Milliseconds",
+        }
         for value in (10.0, 14.0, 18.0)
     ]
     cloudwatch.put_metric_data(Namespace="SpecDec/Exact", MetricData=data)
@@ -198,26 +240,52 @@ def _measured(session: Session) -> Facts:
 
 
 def _left(aws: EmbeddedAws, experiment: Experiment, region: str) -> Facts:
-    """What the product's own search finds, and everything of the kinds that the stack makes, whoever owns it."""
+    """What the product's own search finds, and everything of the kinds that the stack makes, whoever owns
+    it.
+    """
     session, name = aws.session(region), experiment.stack_name(region)
     ec2 = session.client("ec2")
     names: dict[str, list[str]] = {
-        "buckets": [bucket["Name"] for bucket in session.client("s3").list_buckets()["Buckets"] if bucket["Name"].startswith(name)],
+        "buckets": [
+            bucket["Name"]
+            for bucket in session.client("s3").list_buckets()["Buckets"]
+            if bucket["Name"].startswith(name)
+        ],
         "clusters": session.client("eks").list_clusters()["clusters"],
-        "dashboards": [entry["DashboardName"] for entry in session.client("cloudwatch").list_dashboards()["DashboardEntries"]],
-        "alarms": [alarm["AlarmName"] for alarm in session.client("cloudwatch").describe_alarms()["MetricAlarms"]],
+        "dashboards": [
+            entry["DashboardName"]
+            for entry in session.client("cloudwatch").list_dashboards()["DashboardEntries"]
+        ],
+        "alarms": [
+            alarm["AlarmName"] for alarm in session.client("cloudwatch").describe_alarms()["MetricAlarms"]
+        ],
         "addresses": [address["PublicIp"] for address in ec2.describe_addresses()["Addresses"]],
-        "launch templates": [template["LaunchTemplateName"] for template in ec2.describe_launch_templates()["LaunchTemplates"]],
+        "launch templates": [
+            template["LaunchTemplateName"] for template in ec2.describe_launch_templates()["LaunchTemplates"]
+        ],
         # AWS too lists a deleted gateway for about an hour.
         "nat gateways": [
-            gateway["NatGatewayId"] for gateway in ec2.describe_nat_gateways()["NatGateways"] if gateway["State"] != "deleted"
+            gateway["NatGatewayId"]
+            for gateway in ec2.describe_nat_gateways()["NatGateways"]
+            if gateway["State"] != "deleted"
         ],
         "networks": [vpc["VpcId"] for vpc in ec2.describe_vpcs()["Vpcs"] if not vpc["IsDefault"]],
         "flow logs": [log["FlowLogId"] for log in ec2.describe_flow_logs()["FlowLogs"]],
-        "functions": [function["FunctionName"] for function in session.client("lambda").list_functions()["Functions"]],
-        "log groups": [group["logGroupName"] for group in session.client("logs").describe_log_groups()["logGroups"]],
-        "roles": [role["RoleName"] for role in session.client("iam").list_roles()["Roles"] if role["RoleName"].startswith(name)],
-        "objects": [f"{manifest['kind']}/{manifest['metadata']['name']}" for manifest in aws.recorded_manifests(region)],
+        "functions": [
+            function["FunctionName"] for function in session.client("lambda").list_functions()["Functions"]
+        ],
+        "log groups": [
+            group["logGroupName"] for group in session.client("logs").describe_log_groups()["logGroups"]
+        ],
+        "roles": [
+            role["RoleName"]
+            for role in session.client("iam").list_roles()["Roles"]
+            if role["RoleName"].startswith(name)
+        ],
+        "objects": [
+            f"{manifest['kind']}/{manifest['metadata']['name']}"
+            for manifest in aws.recorded_manifests(region)
+        ],
         "releases": [release["name"] for release in _releases(aws, region)],
     }
     keys = session.client("kms")

@@ -13,13 +13,17 @@ from specdec.rehearsal.emulator import EmbeddedAws
 from specdec.rehearsal.emulator.cluster import Call, Cluster, Manifest, key, read, split
 
 
-def thing(kind: str, name: str, namespace: str = "specdec", label: str | None = None, api: str = "v1") -> Manifest:
+def thing(
+    kind: str, name: str, namespace: str = "specdec", label: str | None = None, api: str = "v1"
+) -> Manifest:
     labels = {"labels": {label: ""}} if label else {}
     return {"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": namespace, **labels}}
 
 
 def kubectl(verb: str, *objects: Manifest, more: tuple[str, ...] = (), exit_code: int = 0) -> Call:
-    return Call("us-east-2", "kubectl", (verb, "--kubeconfig", "k", "-f", "f", *more), objects, exit_code=exit_code)
+    return Call(
+        "us-east-2", "kubectl", (verb, "--kubeconfig", "k", "-f", "f", *more), objects, exit_code=exit_code
+    )
 
 
 def names(cluster: Cluster) -> set[str]:
@@ -40,7 +44,10 @@ def test_a_kind_is_told_apart_by_group_and_not_by_version() -> None:
 
 
 def test_what_is_created_stays_until_it_is_deleted() -> None:
-    created, deleted = kubectl("create", thing("Job", "a"), thing("Job", "b")), kubectl("delete", thing("Job", "a"))
+    created, deleted = (
+        kubectl("create", thing("Job", "a"), thing("Job", "b")),
+        kubectl("delete", thing("Job", "a")),
+    )
     assert names(Cluster([created])) == {"a", "b"}
     assert names(Cluster([created, deleted])) == {"b"}
     assert names(Cluster([kubectl("create", thing("Job", "a"), exit_code=1)])) == set()
@@ -56,7 +63,10 @@ def test_creating_what_exists_is_refused() -> None:
 
 def test_pruning_takes_what_left_the_manifest_but_only_kinds_that_kubectl_prunes() -> None:
     before = kubectl(
-        "create", thing("Job", "old", label="mine"), thing("ServiceAccount", "account", label="mine"), thing("Job", "kept", label="mine")
+        "create",
+        thing("Job", "old", label="mine"),
+        thing("ServiceAccount", "account", label="mine"),
+        thing("Job", "kept", label="mine"),
     )
     other = kubectl("create", thing("Job", "other", label="theirs"))
     after = kubectl("apply", thing("Job", "kept", label="mine"), more=("--prune", "-l", "mine"))
@@ -65,16 +75,28 @@ def test_pruning_takes_what_left_the_manifest_but_only_kinds_that_kubectl_prunes
 
 def test_a_namespace_takes_its_objects_with_it() -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "specdec"}}
-    calls = [kubectl("create", namespace, thing("Job", "a"), thing("Job", "b", "other")), kubectl("delete", namespace)]
+    calls = [
+        kubectl("create", namespace, thing("Job", "a"), thing("Job", "b", "other")),
+        kubectl("delete", namespace),
+    ]
     assert names(Cluster(calls)) == {"b"}
 
 
 def test_a_release_knows_the_version_that_was_pulled() -> None:
     pull = Call("r", "helm", ("pull", "oci://registry/group/chart", "--version", "1.2", "--untar"))
-    upgrade = Call("r", "helm", ("upgrade", "name", "/tmp/x/chart", "--install", "--namespace", "ns"), values={"a": 1})
+    upgrade = Call(
+        "r", "helm", ("upgrade", "name", "/tmp/x/chart", "--install", "--namespace", "ns"), values={"a": 1}
+    )
     (release,) = Cluster([pull, upgrade]).releases.values()
-    assert (release.chart, release.version, release.namespace, release.values) == ("oci://registry/group/chart", "1.2", "ns", {"a": 1})
-    assert Cluster([pull, upgrade, Call("r", "helm", ("uninstall", "name", "--namespace", "ns"))]).releases == {}
+    assert (release.chart, release.version, release.namespace, release.values) == (
+        "oci://registry/group/chart",
+        "1.2",
+        "ns",
+        {"a": 1},
+    )
+    assert (
+        Cluster([pull, upgrade, Call("r", "helm", ("uninstall", "name", "--namespace", "ns"))]).releases == {}
+    )
 
 
 def test_a_call_survives_its_line() -> None:
@@ -131,7 +153,12 @@ def test_helm_needs_a_version_and_unpacks_into_a_folder(tools: Tools, tmp_path: 
 
 
 def test_a_login_through_a_pipe_does_not_lock_itself_out(tools: Tools) -> None:
-    assert tools.run("helm", "registry", "login", "--username", "AWS", "--password-stdin", "r", stdin="secret").returncode == 0
+    assert (
+        tools.run(
+            "helm", "registry", "login", "--username", "AWS", "--password-stdin", "r", stdin="secret"
+        ).returncode
+        == 0
+    )
 
 
 def test_a_command_it_does_not_know_fails(tools: Tools) -> None:

@@ -1,7 +1,7 @@
 """The real CDK command deploys, changes and destroys the real app in an embedded account, without a network.
 
-What this proves is the plumbing: assets, order, outputs, custom-resource code, updates, deletion. The emulator accepts most of
-what AWS would refuse; that is for the gates in ``tests/stack``.
+What this proves is the plumbing: assets, order, outputs, custom-resource code, updates, deletion. The
+emulator accepts most of what AWS would refuse; that is for the gates in ``tests/stack``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ PRUNE_LABEL = "aws.cdk.eks/prune-"
 
 
 def without_what_the_cdk_adds(manifest: Manifest) -> Manifest:
-    """The CDK adds one thing to an object: a label of its own with an empty value, and ``labels`` if there were none."""
+    """The CDK adds one thing to an object: a label of its own with an empty value, and ``labels`` if there
+    were none.
+    """
     labels: dict[str, str] = manifest["metadata"]["labels"]
     added = [name for name in labels if name.startswith(PRUNE_LABEL)]
     assert len(added) == 1
@@ -85,9 +87,21 @@ def test_the_nodes_are_what_the_experiment_says(drill: Facts, region: str) -> No
 @pytest.mark.parametrize("region", REGIONS)
 def test_pods_get_their_roles(drill: Facts, region: str) -> None:
     seen = drill["deployed"][region]
-    accounts = {(association["namespace"], association["serviceAccount"]) for association in seen["associations"]}
-    assert {("specdec", "server"), ("specdec", "stager"), ("specdec", "benchmark"), ("amazon-cloudwatch", "cloudwatch-agent")} <= accounts
-    assert {"eks-pod-identity-agent", "aws-mountpoint-s3-csi-driver", "amazon-cloudwatch-observability", "vpc-cni"} <= set(seen["addons"])
+    accounts = {
+        (association["namespace"], association["serviceAccount"]) for association in seen["associations"]
+    }
+    assert {
+        ("specdec", "server"),
+        ("specdec", "stager"),
+        ("specdec", "benchmark"),
+        ("amazon-cloudwatch", "cloudwatch-agent"),
+    } <= accounts
+    assert {
+        "eks-pod-identity-agent",
+        "aws-mountpoint-s3-csi-driver",
+        "amazon-cloudwatch-observability",
+        "vpc-cni",
+    } <= set(seen["addons"])
 
 
 @pytest.mark.parametrize("region", REGIONS)
@@ -118,7 +132,12 @@ def test_the_neuron_driver_is_installed_by_version(drill: Facts, region: str) ->
 def test_metrics_come_back_as_they_were_put(drill: Facts) -> None:
     points = drill["metrics"]
     # (10 + 14 + 18) / 3 = 14
-    assert (points["Average"], points["Minimum"], points["Maximum"], points["SampleCount"]) == (14.0, 10.0, 18.0, 3.0)
+    assert (points["Average"], points["Minimum"], points["Maximum"], points["SampleCount"]) == (
+        14.0,
+        10.0,
+        18.0,
+        3.0,
+    )
 
 
 def test_deploying_leaves_no_difference(drill: Facts) -> None:
@@ -139,7 +158,9 @@ def test_an_update_changes_what_was_changed(drill: Facts) -> None:
 
 def test_an_update_prunes_what_a_manifest_no_longer_has(drill: Facts) -> None:
     assert recorded(drill["updated_manifests"]) == by_name(drill["updated_built"])
-    assert by_name(drill["built"][FIRST]).keys() - by_name(drill["updated_built"]).keys(), "something was there to prune"
+    assert by_name(drill["built"][FIRST]).keys() - by_name(drill["updated_built"]).keys(), (
+        "something was there to prune"
+    )
 
 
 @pytest.mark.parametrize("region", REGIONS)
@@ -165,5 +186,7 @@ def test_a_refused_object_fails_the_deployment_and_is_named(drill: Facts) -> Non
 def test_a_failed_deployment_is_destroyed_clean_but_for_the_bucket_that_is_kept(drill: Facts) -> None:
     left = drill["left_after_failure"]
     assert left["found"] == []
-    assert [kept for kept in left["kept"] if kept.startswith("bucket ")] == [f"bucket {name}" for name in left["names"]["buckets"]]
+    assert [kept for kept in left["kept"] if kept.startswith("bucket ")] == [
+        f"bucket {name}" for name in left["names"]["buckets"]
+    ]
     assert left["names"].keys() == {"buckets"}

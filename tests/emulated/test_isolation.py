@@ -30,7 +30,13 @@ PROBE = """
 
 
 def test_only_loopback_is_left() -> None:
-    probe = subprocess.run([sys.executable, "-c", textwrap.dedent(PROBE)], capture_output=True, text=True, timeout=60, check=False)
+    probe = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROBE)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     if probe.returncode == EXIT_ENVIRONMENT:
         pytest.skip(probe.stdout.strip())
     assert probe.returncode == 0, probe.stderr

@@ -24,7 +24,11 @@ with only_one(Path(sys.argv[1])):
 
 def test_a_second_one_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
     file = tmp_path / "state" / "rehearsal.lock"
-    with only_one(file), pytest.raises(EnvironmentFault, match=f"process {os.getpid()}, since 20") as fault, only_one(file):
+    with (
+        only_one(file),
+        pytest.raises(EnvironmentFault, match=f"process {os.getpid()}, since 20") as fault,
+        only_one(file),
+    ):
         pytest.fail("the second one got in")
     assert fault.value.exit_code == EXIT_ENVIRONMENT
 
@@ -37,7 +41,9 @@ def test_it_can_be_taken_again_afterwards(tmp_path: Path) -> None:
 
 def test_one_that_was_killed_holds_nothing(tmp_path: Path) -> None:
     file = tmp_path / "rehearsal.lock"
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(file)], stdout=subprocess.PIPE, text=True) as holder:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(file)], stdout=subprocess.PIPE, text=True
+    ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(EnvironmentFault, match=f"process {holder.pid}"), only_one(file):
@@ -58,7 +64,10 @@ def test_a_file_with_nothing_in_it_is_not_a_puzzle(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentFault, match="Cannot write the lock file") as fault, only_one(tmp_path / "file" / "rehearsal.lock"):
+    with (
+        pytest.raises(EnvironmentFault, match="Cannot write the lock file") as fault,
+        only_one(tmp_path / "file" / "rehearsal.lock"),
+    ):
         pytest.fail("got in")
     assert "XDG_STATE_HOME" in str(fault.value.remedy)
 

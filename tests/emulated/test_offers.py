@@ -1,4 +1,6 @@
-"""Planted offers, asked for through boto3, which reads every answer by AWS's own service model; and a node group's new size."""
+"""Planted offers, asked for through boto3, which reads every answer by AWS's own service model; and a node
+group's new size.
+"""
 
 from __future__ import annotations
 
@@ -77,8 +79,12 @@ def test_the_zones_of_an_instance_type(session: Session, other: Session) -> None
     }
     place = {"InstanceType": "trn2.48xlarge", "LocationType": "availability-zone"}
     found = session.client("ec2").describe_instance_type_offerings(**asked)
-    assert content(found) == {"InstanceTypeOfferings": [{**place, "Location": "us-east-2b"}, {**place, "Location": "us-east-2c"}]}
-    assert content(other.client("ec2").describe_instance_type_offerings(**asked)) == {"InstanceTypeOfferings": []}
+    assert content(found) == {
+        "InstanceTypeOfferings": [{**place, "Location": "us-east-2b"}, {**place, "Location": "us-east-2c"}]
+    }
+    assert content(other.client("ec2").describe_instance_type_offerings(**asked)) == {
+        "InstanceTypeOfferings": []
+    }
 
 
 def test_only_the_capacity_blocks_that_were_asked_for(session: Session, other: Session) -> None:
@@ -114,14 +120,20 @@ def test_versions_of_eks_and_of_its_addons(session: Session, other: Session) -> 
         {"clusterVersion": "1.33", "versionStatus": "EXTENDED_SUPPORT"},
     ]
     (addon,) = eks.describe_addon_versions(addonName="coredns", kubernetesVersion="1.36")["addons"]
-    assert [version["addonVersion"] for version in addon["addonVersions"]] == ["v1.14.2-eksbuild.1", "v1.14.1-eksbuild.1"]
+    assert [version["addonVersion"] for version in addon["addonVersions"]] == [
+        "v1.14.2-eksbuild.1",
+        "v1.14.1-eksbuild.1",
+    ]
     assert eks.describe_addon_versions(addonName="coredns", kubernetesVersion="1.37")["addons"] == []
     assert other.client("eks").describe_cluster_versions()["clusterVersions"] == []
 
 
 def test_a_public_parameter(session: Session, other: Session) -> None:
     found = session.client("ssm").get_parameter(Name=IMAGE)["Parameter"]
-    assert (found["Value"], found["ARN"]) == ("ami-0123456789abcdef0", f"arn:aws:ssm:{REGION}::parameter{IMAGE}")
+    assert (found["Value"], found["ARN"]) == (
+        "ami-0123456789abcdef0",
+        f"arn:aws:ssm:{REGION}::parameter{IMAGE}",
+    )
     session.client("ssm").put_parameter(Name="/own", Value="v", Type="String")
     assert session.client("ssm").get_parameter(Name="/own")["Parameter"]["Value"] == "v"
     with pytest.raises(ClientError) as error:
@@ -155,7 +167,9 @@ def test_a_node_group_takes_a_new_size_and_no_impossible_one(session: Session) -
             eks.update_nodegroup_config(**where, **wrong)
         assert code_of(error) == "InvalidParameterException"
     with pytest.raises(ClientError) as error:
-        eks.update_nodegroup_config(clusterName="sized", nodegroupName="none", scalingConfig={"desiredSize": 1})
+        eks.update_nodegroup_config(
+            clusterName="sized", nodegroupName="none", scalingConfig={"desiredSize": 1}
+        )
     assert code_of(error) == "ResourceNotFoundException"
     assert eks.describe_nodegroup(**where)["nodegroup"]["scalingConfig"]["desiredSize"] == 2
     eks.delete_cluster(name="sized")

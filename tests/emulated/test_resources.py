@@ -1,4 +1,6 @@
-"""Every added resource type, through CloudFormation: made, changed in place, replaced and deleted as AWS documents it."""
+"""Every added resource type, through CloudFormation: made, changed in place, replaced and deleted as AWS
+documents it.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +21,28 @@ ROLE = {
     "Properties": {
         "AssumeRolePolicyDocument": {
             "Version": "2012-10-17",
-            "Statement": [{"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+            "Statement": [
+                {"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}
+            ],
         }
     },
 }
 NETWORK = {
     "Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.1.0.0/16"}},
-    "Subnet": {"Type": "AWS::EC2::Subnet", "Properties": {"VpcId": {"Ref": "Vpc"}, "CidrBlock": "10.1.0.0/24"}},
+    "Subnet": {
+        "Type": "AWS::EC2::Subnet",
+        "Properties": {"VpcId": {"Ref": "Vpc"}, "CidrBlock": "10.1.0.0/24"},
+    },
 }
 CLUSTER = {
     "Role": ROLE,
     **NETWORK,
     "Cluster": {
         "Type": "AWS::EKS::Cluster",
-        "Properties": {"RoleArn": {"Fn::GetAtt": ["Role", "Arn"]}, "ResourcesVpcConfig": {"SubnetIds": [{"Ref": "Subnet"}]}},
+        "Properties": {
+            "RoleArn": {"Fn::GetAtt": ["Role", "Arn"]},
+            "ResourcesVpcConfig": {"SubnetIds": [{"Ref": "Subnet"}]},
+        },
     },
 }
 
@@ -45,13 +55,15 @@ class Stack:
         self._id = name
 
     def create(self, resources: Properties) -> None:
-        self._id = self._client.create_stack(StackName=self.name, TemplateBody=self._body(resources), Capabilities=["CAPABILITY_IAM"])[
-            "StackId"
-        ]
+        self._id = self._client.create_stack(
+            StackName=self.name, TemplateBody=self._body(resources), Capabilities=["CAPABILITY_IAM"]
+        )["StackId"]
         self._settle("CREATE_COMPLETE")
 
     def update(self, resources: Properties) -> None:
-        self._client.update_stack(StackName=self.name, TemplateBody=self._body(resources), Capabilities=["CAPABILITY_IAM"])
+        self._client.update_stack(
+            StackName=self.name, TemplateBody=self._body(resources), Capabilities=["CAPABILITY_IAM"]
+        )
         self._settle("UPDATE_COMPLETE")
 
     def delete(self) -> None:
@@ -60,7 +72,9 @@ class Stack:
 
     def reference(self, resource: str) -> str:
         """What Ref gives."""
-        details = self._client.describe_stack_resource(StackName=self.name, LogicalResourceId=resource)["StackResourceDetail"]
+        details = self._client.describe_stack_resource(StackName=self.name, LogicalResourceId=resource)[
+            "StackResourceDetail"
+        ]
         return details["PhysicalResourceId"]
 
     def status(self) -> str:
@@ -68,7 +82,9 @@ class Stack:
 
     def reasons(self) -> list[str]:
         events = self._client.describe_stack_events(StackName=self._id)["StackEvents"]
-        return [event["ResourceStatusReason"] for event in events if event["ResourceStatus"].endswith("_FAILED")]
+        return [
+            event["ResourceStatusReason"] for event in events if event["ResourceStatus"].endswith("_FAILED")
+        ]
 
     def _body(self, resources: Properties) -> str:
         return json.dumps({"Resources": resources})
@@ -96,10 +112,25 @@ def with_tag(value: str) -> Properties:
 
 
 def network(tag: str, subnet: str = "Subnet") -> Properties:
-    gateway = {"SubnetId": {"Ref": subnet}, "AllocationId": {"Fn::GetAtt": ["Address", "AllocationId"]}, **with_tag(tag)}
-    log = {"ResourceType": "VPC", "ResourceId": {"Ref": "Vpc"}, "TrafficType": "ALL", "LogGroupName": "flow", **with_tag(tag)}
+    gateway = {
+        "SubnetId": {"Ref": subnet},
+        "AllocationId": {"Fn::GetAtt": ["Address", "AllocationId"]},
+        **with_tag(tag),
+    }
+    log = {
+        "ResourceType": "VPC",
+        "ResourceId": {"Ref": "Vpc"},
+        "TrafficType": "ALL",
+        "LogGroupName": "flow",
+        **with_tag(tag),
+    }
     group = {"GroupDescription": "g", "VpcId": {"Ref": "Vpc"}}
-    rule = {"GroupId": {"Fn::GetAtt": ["Group", "GroupId"]}, "IpProtocol": "tcp", "FromPort": 443, "ToPort": 443}
+    rule = {
+        "GroupId": {"Fn::GetAtt": ["Group", "GroupId"]},
+        "IpProtocol": "tcp",
+        "FromPort": 443,
+        "ToPort": 443,
+    }
     other = {"Type": "AWS::EC2::Subnet", "Properties": {"VpcId": {"Ref": "Vpc"}, "CidrBlock": "10.1.1.0/24"}}
     return {
         **NETWORK,
@@ -118,7 +149,9 @@ def test_network_types(stack: Stack, session: Session) -> None:
     stack.create(network("one"))
     address, gateway, log = (stack.reference(name) for name in ("Address", "Gateway", "Log"))
     assert ec2.describe_addresses(PublicIps=[address])["Addresses"][0]["Tags"] == with_tag("one")["Tags"]
-    assert ec2.describe_nat_gateways(NatGatewayIds=[gateway])["NatGateways"][0]["SubnetId"] == stack.reference("Subnet")
+    assert ec2.describe_nat_gateways(NatGatewayIds=[gateway])["NatGateways"][0][
+        "SubnetId"
+    ] == stack.reference("Subnet")
     assert [item["ResourceId"] for item in ec2.describe_flow_logs()["FlowLogs"]] == [stack.reference("Vpc")]
     group = next(
         item
@@ -129,9 +162,11 @@ def test_network_types(stack: Stack, session: Session) -> None:
     assert "10.2.0.0/16" in str(group["IpPermissionsEgress"])
 
     stack.update(network("two"))
-    assert (stack.reference("Address"), stack.reference("Gateway"), stack.reference("Log")) == (address, gateway, log), (
-        "tags change in place"
-    )
+    assert (stack.reference("Address"), stack.reference("Gateway"), stack.reference("Log")) == (
+        address,
+        gateway,
+        log,
+    ), "tags change in place"
     assert ec2.describe_addresses(PublicIps=[address])["Addresses"][0]["Tags"] == with_tag("two")["Tags"]
 
     stack.update(network("two", "Other"))
@@ -146,7 +181,10 @@ def test_network_types(stack: Stack, session: Session) -> None:
 
 def cluster(tag: str, values: str, role: str = "Role") -> Properties:
     name, arn = {"Ref": "Cluster"}, {"Fn::GetAtt": [role, "Arn"]}
-    policy = {"PolicyArn": f"arn:aws:eks::aws:cluster-access-policy/{values}", "AccessScope": {"Type": "cluster"}}
+    policy = {
+        "PolicyArn": f"arn:aws:eks::aws:cluster-access-policy/{values}",
+        "AccessScope": {"Type": "cluster"},
+    }
     addon = {
         "ClusterName": name,
         "AddonName": "amazon-cloudwatch-observability",
@@ -154,8 +192,19 @@ def cluster(tag: str, values: str, role: str = "Role") -> Properties:
         "PodIdentityAssociations": [{"ServiceAccount": "cloudwatch-agent", "RoleArn": arn}],
         **with_tag(tag),
     }
-    association = {"ClusterName": name, "Namespace": "specdec", "ServiceAccount": "server", "RoleArn": arn, **with_tag(tag)}
-    entry = {"ClusterName": name, "PrincipalArn": {"Fn::GetAtt": ["Role", "Arn"]}, "AccessPolicies": [policy], **with_tag(tag)}
+    association = {
+        "ClusterName": name,
+        "Namespace": "specdec",
+        "ServiceAccount": "server",
+        "RoleArn": arn,
+        **with_tag(tag),
+    }
+    entry = {
+        "ClusterName": name,
+        "PrincipalArn": {"Fn::GetAtt": ["Role", "Arn"]},
+        "AccessPolicies": [policy],
+        **with_tag(tag),
+    }
     return {
         **CLUSTER,
         "Second": ROLE,
@@ -168,10 +217,14 @@ def cluster(tag: str, values: str, role: str = "Role") -> Properties:
 def test_cluster_types(stack: Stack, session: Session) -> None:
     eks = session.client("eks")
     stack.create(cluster("one", "AmazonEKSViewPolicy"))
-    name, principal = stack.reference("Cluster"), session.client("iam").get_role(RoleName=stack.reference("Role"))["Role"]["Arn"]
+    name, principal = (
+        stack.reference("Cluster"),
+        session.client("iam").get_role(RoleName=stack.reference("Role"))["Role"]["Arn"],
+    )
     first = stack.reference("Association")
     associations = {
-        item["serviceAccount"]: item["namespace"] for item in eks.list_pod_identity_associations(clusterName=name)["associations"]
+        item["serviceAccount"]: item["namespace"]
+        for item in eks.list_pod_identity_associations(clusterName=name)["associations"]
     }
     assert associations == {"server": "specdec", "cloudwatch-agent": "amazon-cloudwatch"}
     assert stack.reference("Addon") == f"{name}|amazon-cloudwatch-observability"
@@ -179,12 +232,18 @@ def test_cluster_types(stack: Stack, session: Session) -> None:
 
     stack.update(cluster("two", "AmazonEKSClusterAdminPolicy", role="Second"))
     assert stack.reference("Association") == first, "role and tags change in place"
-    found = eks.describe_pod_identity_association(clusterName=name, associationId=first.rsplit("/", 1)[1])["association"]
+    found = eks.describe_pod_identity_association(clusterName=name, associationId=first.rsplit("/", 1)[1])[
+        "association"
+    ]
     assert found["roleArn"].endswith(stack.reference("Second"))
     addon = eks.describe_addon(clusterName=name, addonName="amazon-cloudwatch-observability")["addon"]
     assert json.loads(addon["configurationValues"]) == {"v": "AmazonEKSClusterAdminPolicy"}
-    policies = eks.list_associated_access_policies(clusterName=name, principalArn=principal)["associatedAccessPolicies"]
-    assert [policy["policyArn"] for policy in policies] == ["arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"]
+    policies = eks.list_associated_access_policies(clusterName=name, principalArn=principal)[
+        "associatedAccessPolicies"
+    ]
+    assert [policy["policyArn"] for policy in policies] == [
+        "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+    ]
 
     stack.delete()
     assert name not in eks.list_clusters()["clusters"]
@@ -200,7 +259,9 @@ def bucket(days: int, algorithm: str = "AES256") -> Properties:
         "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1},
     }
     properties = {
-        "BucketEncryption": {"ServerSideEncryptionConfiguration": [{"ServerSideEncryptionByDefault": default}]},
+        "BucketEncryption": {
+            "ServerSideEncryptionConfiguration": [{"ServerSideEncryptionByDefault": default}]
+        },
         "LifecycleConfiguration": {"Rules": [rule]},
         **with_tag("one"),
     }
@@ -214,7 +275,10 @@ def test_a_bucket_keeps_its_properties_and_refuses_to_go_while_full(stack: Stack
     assert s3.get_bucket_tagging(Bucket=name)["TagSet"] == with_tag("one")["Tags"]
     stack.update(bucket(20))
     (rule,) = s3.get_bucket_lifecycle_configuration(Bucket=name)["Rules"]
-    assert (rule["Expiration"], rule["AbortIncompleteMultipartUpload"]) == ({"Days": 20}, {"DaysAfterInitiation": 1})
+    assert (rule["Expiration"], rule["AbortIncompleteMultipartUpload"]) == (
+        {"Days": 20},
+        {"DaysAfterInitiation": 1},
+    )
 
     s3.put_object(Bucket=name, Key="a", Body=b"x")
     with pytest.raises(AssertionError, match="not empty"):
@@ -226,12 +290,22 @@ def test_a_bucket_keeps_its_properties_and_refuses_to_go_while_full(stack: Stack
 
 def alarm(threshold: int) -> Properties:
     metric = {"Metric": {"Namespace": "N", "MetricName": "m"}, "Period": 300, "Stat": "Sum"}
-    queries = [{"Id": "m", "MetricStat": metric, "ReturnData": False}, {"Id": "e", "Expression": "m * 2", "ReturnData": True}]
-    properties = {"Metrics": queries, "Threshold": threshold, "EvaluationPeriods": 1, "ComparisonOperator": "GreaterThanThreshold"}
+    queries = [
+        {"Id": "m", "MetricStat": metric, "ReturnData": False},
+        {"Id": "e", "Expression": "m * 2", "ReturnData": True},
+    ]
+    properties = {
+        "Metrics": queries,
+        "Threshold": threshold,
+        "EvaluationPeriods": 1,
+        "ComparisonOperator": "GreaterThanThreshold",
+    }
     return {"Alarm": {"Type": "AWS::CloudWatch::Alarm", "Properties": properties}}
 
 
-def test_an_alarm_over_an_expression_is_kept_under_a_name_of_its_stack(stack: Stack, session: Session) -> None:
+def test_an_alarm_over_an_expression_is_kept_under_a_name_of_its_stack(
+    stack: Stack, session: Session
+) -> None:
     cloudwatch = session.client("cloudwatch")
     stack.create(alarm(1))
     name = stack.reference("Alarm")
@@ -246,8 +320,16 @@ def test_an_alarm_over_an_expression_is_kept_under_a_name_of_its_stack(stack: St
 def budget(amount: int) -> Properties:
     subscriber = {"Address": "a@example.com", "SubscriptionType": "EMAIL"}
     notification = {"ComparisonOperator": "GREATER_THAN", "NotificationType": "ACTUAL", "Threshold": 80}
-    limit = {"BudgetName": "drill", "BudgetType": "COST", "TimeUnit": "MONTHLY", "BudgetLimit": {"Amount": amount, "Unit": "USD"}}
-    properties = {"Budget": limit, "NotificationsWithSubscribers": [{"Notification": notification, "Subscribers": [subscriber]}]}
+    limit = {
+        "BudgetName": "drill",
+        "BudgetType": "COST",
+        "TimeUnit": "MONTHLY",
+        "BudgetLimit": {"Amount": amount, "Unit": "USD"},
+    }
+    properties = {
+        "Budget": limit,
+        "NotificationsWithSubscribers": [{"Notification": notification, "Subscribers": [subscriber]}],
+    }
     return {"Budget": {"Type": "AWS::Budgets::Budget", "Properties": properties}}
 
 
@@ -255,7 +337,10 @@ def test_a_budget(stack: Stack, session: Session) -> None:
     budgets = session.client("budgets")
 
     def limits() -> list[str]:
-        return [item["BudgetLimit"]["Amount"] for item in budgets.describe_budgets(AccountId="111122223333")["Budgets"]]
+        return [
+            item["BudgetLimit"]["Amount"]
+            for item in budgets.describe_budgets(AccountId="111122223333")["Budgets"]
+        ]
 
     stack.create(budget(100))
     assert limits() == ["100"]
@@ -269,13 +354,17 @@ def test_interfaces_and_parameters_are_found_by_what_is_asked_for(session: Sessi
     ec2, tag = session.client("ec2"), with_tag("searched")["Tags"]
     subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
     described, tagged = (
-        ec2.create_network_interface(SubnetId=subnet, Description=text)["NetworkInterface"]["NetworkInterfaceId"]
+        ec2.create_network_interface(SubnetId=subnet, Description=text)["NetworkInterface"][
+            "NetworkInterfaceId"
+        ]
         for text in ("AWS Lambda VPC ENI-searched-1", "other")
     )
     ec2.create_tags(Resources=[tagged], Tags=tag)
 
     def found(name: str, value: str) -> list[str]:
-        interfaces = ec2.describe_network_interfaces(Filters=[{"Name": name, "Values": [value]}])["NetworkInterfaces"]
+        interfaces = ec2.describe_network_interfaces(Filters=[{"Name": name, "Values": [value]}])[
+            "NetworkInterfaces"
+        ]
         return [interface["NetworkInterfaceId"] for interface in interfaces]
 
     assert found("description", "AWS Lambda VPC ENI-searched-*") == [described]
@@ -283,19 +372,31 @@ def test_interfaces_and_parameters_are_found_by_what_is_asked_for(session: Sessi
     assert found("description", "nothing") == []
 
     session.client("ssm").put_parameter(Name="searched", Value="v", Type="String", Tags=tag)
-    answer = session.client("resourcegroupstaggingapi").get_resources(TagFilters=[{"Key": "experiment", "Values": ["searched"]}])
-    assert [entry["ResourceARN"].rsplit("/", 1)[-1] for entry in answer["ResourceTagMappingList"]] == ["searched"]
+    answer = session.client("resourcegroupstaggingapi").get_resources(
+        TagFilters=[{"Key": "experiment", "Values": ["searched"]}]
+    )
+    assert [entry["ResourceARN"].rsplit("/", 1)[-1] for entry in answer["ResourceTagMappingList"]] == [
+        "searched"
+    ]
 
 
 FUNCTION = "def handler(event, context): raise RuntimeError('this function is broken')"
 
 
 def test_a_function_that_cannot_answer_fails_the_stack_at_once(stack: Stack) -> None:
-    function = {"Runtime": "python3.13", "Handler": "index.handler", "Role": {"Fn::GetAtt": ["Role", "Arn"]}, "Code": {"ZipFile": FUNCTION}}
+    function = {
+        "Runtime": "python3.13",
+        "Handler": "index.handler",
+        "Role": {"Fn::GetAtt": ["Role", "Arn"]},
+        "Code": {"ZipFile": FUNCTION},
+    }
     resources = {
         "Role": ROLE,
         "Function": {"Type": "AWS::Lambda::Function", "Properties": function},
-        "Custom": {"Type": "Custom::Thing", "Properties": {"ServiceToken": {"Fn::GetAtt": ["Function", "Arn"]}}},
+        "Custom": {
+            "Type": "Custom::Thing",
+            "Properties": {"ServiceToken": {"Fn::GetAtt": ["Function", "Arn"]}},
+        },
     }
     started = time.monotonic()
     with pytest.raises(AssertionError, match="this function is broken"):
@@ -309,4 +410,7 @@ def test_the_emulator_is_the_one_whose_inner_names_are_used() -> None:
 
 
 def test_template_names_become_api_names() -> None:
-    assert camel({"RoleArn": [{"AccessScope": {"Type": "cluster"}}], "N": 1}) == {"roleArn": [{"accessScope": {"type": "cluster"}}], "n": 1}
+    assert camel({"RoleArn": [{"AccessScope": {"Type": "cluster"}}], "N": 1}) == {
+        "roleArn": [{"accessScope": {"type": "cluster"}}],
+        "n": 1,
+    }

@@ -18,7 +18,9 @@ def mistakes(*edits: tuple[str, str]) -> dict[str, tuple[object, str, str]]:
     with pytest.raises(BadInputError) as caught:
         parse(text)
     assert caught.value.exit_code == 2
-    return {mistake.field: (mistake.value, mistake.problem, mistake.remedy) for mistake in caught.value.mistakes}
+    return {
+        mistake.field: (mistake.value, mistake.problem, mistake.remedy) for mistake in caught.value.mistakes
+    }
 
 
 def test_the_default_is_the_published_experiment() -> None:
@@ -40,7 +42,11 @@ def test_the_hash_follows_the_meaning_and_not_the_spelling() -> None:
 
 def test_a_misspelt_key_is_named_with_the_right_one() -> None:
     found = mistakes(("desired_nodes = 1", "desird_nodes = 1"))
-    assert found["capacity.desird_nodes"] == (1, "is not a field of the experiment", "Did you mean 'desired_nodes'?")
+    assert found["capacity.desird_nodes"] == (
+        1,
+        "is not a field of the experiment",
+        "Did you mean 'desired_nodes'?",
+    )
 
 
 def test_mistakes_in_different_sections_and_between_them_are_reported_at_once() -> None:
@@ -59,19 +65,27 @@ def test_mistakes_in_different_sections_and_between_them_are_reported_at_once() 
 
 
 def test_a_degree_that_does_not_divide_the_heads() -> None:
-    value, problem, remedy = mistakes(("tensor_parallel_degree = 32", "tensor_parallel_degree = 24"))["serving.tensor_parallel_degree"]
+    value, problem, remedy = mistakes(("tensor_parallel_degree = 32", "tensor_parallel_degree = 24"))[
+        "serving.tensor_parallel_degree"
+    ]
     assert value == 24
     assert "64 attention heads" in problem
     assert remedy == "Use one of 1, 2, 4, 8, 16, 32, 64"
 
 
 def test_a_degree_above_the_logical_cores_of_the_claim() -> None:
-    _, problem, _ = mistakes(("tensor_parallel_degree = 32", "tensor_parallel_degree = 64"))["serving.tensor_parallel_degree"]
+    _, problem, _ = mistakes(("tensor_parallel_degree = 32", "tensor_parallel_degree = 64"))[
+        "serving.tensor_parallel_degree"
+    ]
     assert "32 logical cores of 8 devices" in problem
 
 
 def test_weights_that_do_not_fit() -> None:
-    found = mistakes(("tensor_parallel_degree = 32", "tensor_parallel_degree = 4"), ("devices = 8", "devices = 1"), ("= 1024", "= 40960"))
+    found = mistakes(
+        ("tensor_parallel_degree = 32", "tensor_parallel_degree = 4"),
+        ("devices = 8", "devices = 1"),
+        ("= 1024", "= 40960"),
+    )
     assert "96 GiB of HBM" in found["serving.devices"][1]
 
 
@@ -86,12 +100,23 @@ def test_a_region_without_the_instance_type_is_refused_with_the_known_ones() -> 
 
 
 @pytest.mark.parametrize(
-    "model", [model for model in MODELS.values() if model.architecture == "Qwen3ForCausalLM"], ids=lambda model: model.id
+    "model",
+    [model for model in MODELS.values() if model.architecture == "Qwen3ForCausalLM"],
+    ids=lambda model: model.id,
 )
 def test_parameter_counts_follow_from_the_shape(model: Model) -> None:
-    query, key = model.hidden_size * model.attention_heads * model.head_size, model.hidden_size * model.kv_heads * model.head_size
+    query, key = (
+        model.hidden_size * model.attention_heads * model.head_size,
+        model.hidden_size * model.kv_heads * model.head_size,
+    )
     # Attention in and out, three feed-forward matrices, two norms over the width and two over a head.
-    layer = 2 * query + 2 * key + 3 * model.hidden_size * model.intermediate_size + 2 * model.hidden_size + 2 * model.head_size
+    layer = (
+        2 * query
+        + 2 * key
+        + 3 * model.hidden_size * model.intermediate_size
+        + 2 * model.hidden_size
+        + 2 * model.head_size
+    )
     embeddings = (1 if model.tied_embeddings else 2) * model.vocabulary * model.hidden_size
     assert model.layers * layer + model.hidden_size + embeddings == model.parameters
 

@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PINS = [Requirement(line) for line in PYPROJECT["tool"]["uv"]["constraint-dependencies"]]
 IN_FORCE = {canonicalize_name(pin.name): pin for pin in PINS if pin.marker is None or pin.marker.evaluate()}
-INSTALLED = {canonicalize_name(found.metadata["Name"]): found.version for found in importlib.metadata.distributions()}
+INSTALLED = {
+    canonicalize_name(found.metadata["Name"]): found.version for found in importlib.metadata.distributions()
+}
 
 
 def test_every_installed_package_is_pinned_at_its_version() -> None:
@@ -37,13 +39,21 @@ def test_npm_packages_are_exact_and_locked() -> None:
     for name, version in package["devDependencies"].items():
         assert re.fullmatch(r"\d+\.\d+\.\d+", version)
         assert lock[f"node_modules/{name}"]["version"] == version
-    assert not [path for path, entry in lock.items() if path and not entry.get("integrity") and not entry.get("inBundle")]
+    assert not [
+        path
+        for path, entry in lock.items()
+        if path and not entry.get("integrity") and not entry.get("inBundle")
+    ]
 
 
 def test_no_committed_file_names_a_registry_host() -> None:
     # Spelled so that this line does not match itself.
     hosts = re.compile(r"files\.pythonhosted|registry\.npmjs|pypi\.org|deb\.debian")
-    assert [str(path.relative_to(ROOT)) for path in tracked() if hosts.search(path.read_text(encoding="utf-8", errors="ignore"))] == []
+    assert [
+        str(path.relative_to(ROOT))
+        for path in tracked()
+        if hosts.search(path.read_text(encoding="utf-8", errors="ignore"))
+    ] == []
 
 
 def test_constructs_is_a_source_root_and_never_a_package() -> None:
@@ -63,7 +73,9 @@ def tracked() -> list[Path]:
     """Files git tracks, or, outside a checkout, a failure rather than an empty list."""
     import subprocess
 
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    names = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.split("\0")
     paths = [ROOT / name for name in names if name and (ROOT / name).is_file()]
     if not paths:
         pytest.fail("git lists no files")

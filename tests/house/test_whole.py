@@ -32,8 +32,12 @@ def test_a_file_that_is_replaced_keeps_its_permissions(mode: int, tmp_path: Path
     assert path.stat().st_mode & 0o7777 == mode
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full", "interrupted"])
-def test_a_file_that_cannot_be_finished_stays_as_it_was(error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full", "interrupted"]
+)
+def test_a_file_that_cannot_be_finished_stays_as_it_was(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "file"
     whole.write(path, "old")
 

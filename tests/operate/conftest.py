@@ -26,7 +26,9 @@ def service_models_read_once() -> Iterator[None]:
 
 
 class StubbedAws:
-    """boto3 clients whose answers are given in advance. Arguments and answers are validated against AWS's own service models."""
+    """boto3 clients whose answers are given in advance. Arguments and answers are validated against AWS's own
+    service models.
+    """
 
     def __init__(self) -> None:
         self._session = boto3.Session(aws_access_key_id="x", aws_secret_access_key="x", region_name=REGION)
@@ -73,7 +75,9 @@ def experiment_with(*edits: tuple[str, str]) -> Experiment:
     return parse(text)
 
 
-def scope_of(aws: StubbedAws, experiment: Experiment | None = None, caller: str = f"arn:aws:iam::{ACCOUNT}:user/eng") -> Scope:
+def scope_of(
+    aws: StubbedAws, experiment: Experiment | None = None, caller: str = f"arn:aws:iam::{ACCOUNT}:user/eng"
+) -> Scope:
     return Scope(experiment or load(DEFAULT), REGION, aws.clients, ACCOUNT, caller)
 
 

@@ -13,5 +13,7 @@ _create = functools.cache(create_loader)
 
 
 def models_read_once() -> AbstractContextManager[Any]:
-    """Every command makes a session of its own, and each session would read AWS's service models anew: seconds for nothing."""
+    """Every command makes a session of its own, and each session would read AWS's service models anew:
+    seconds for nothing.
+    """
     return mock.patch("botocore.session.create_loader", _create)

@@ -1,4 +1,6 @@
-"""An AWS that refuses: a small server that answers every call with an error in the protocol of its service."""
+"""An AWS that refuses: a small server that answers every call with an error in the protocol of its
+service.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +11,35 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 CALLER = "arn:aws:iam::111122223333:user/eng"
-_WHO = f"""<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult><Arn>{CALLER}</Arn>
+_WHO = f"""<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult>\
+<Arn>{CALLER}</Arn>
 <UserId>AIDA</UserId><Account>111122223333</Account></GetCallerIdentityResult></GetCallerIdentityResponse>"""
 _SAID = f"User: {CALLER} is not authorized to perform this"
 
 
 def _answer(service: str, code: str) -> tuple[str, str]:
     """Content type and body of an error as the service's protocol writes it."""
+    details = f"<Code>{code}</Code><Message>{_SAID}</Message>"
     if service == "ec2":
-        return "text/xml", f"<Response><Errors><Error><Code>{code}</Code><Message>{_SAID}</Message></Error></Errors></Response>"
+        return (
+            "text/xml",
+            f"<Response><Errors><Error>{details}</Error></Errors></Response>",
+        )
     if service == "s3":
-        return "application/xml", f"<Error><Code>{code}</Code><Message>{_SAID}</Message></Error>"
+        return "application/xml", f"<Error>{details}</Error>"
     if service in ("sts", "iam", "cloudformation"):
-        return "text/xml", f"<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>{_SAID}</Message></Error></ErrorResponse>"
+        return (
+            "text/xml",
+            f"<ErrorResponse><Error><Type>Sender</Type>{details}</Error></ErrorResponse>",
+        )
     return "application/x-amz-json-1.1", f'{{"__type": "{code}", "message": "{_SAID}"}}'
 
 
 @contextmanager
 def refusing(code: str, *, known: bool) -> Generator[str]:
-    """Address of an AWS that refuses every call with this error; ``known`` callers may at least ask who they are."""
+    """Address of an AWS that refuses every call with this error; ``known`` callers may at least ask who they
+    are.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def _refuse(self) -> None:

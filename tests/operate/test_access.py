@@ -1,4 +1,6 @@
-"""Who may not ask gets one sentence and exit code 3; who cannot reach AWS gets 4; an answer stays an answer."""
+"""Who may not ask gets one sentence and exit code 3; who cannot reach AWS gets 4; an answer stays an
+answer.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from boto3.exceptions import Boto3Error, RetriesExceededError, S3UploadFailedError
@@ -25,14 +27,22 @@ ROOT = Path(__file__).parents[2]
 
 
 def client_error(code: str, message: str = "no", status: int = 400) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}, "DescribeThings")  # pyright: ignore[reportArgumentType]
+    answer: Any = {
+        "Error": {"Code": code, "Message": message},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
+    return ClientError(answer, "DescribeThings")
 
 
 @pytest.mark.parametrize(
     ("raised", "expected", "exit_code"),
     [
         (aws_exceptions.NoCredentialsError(), NoAccessError, 3),
-        (aws_exceptions.PartialCredentialsError(provider="env", cred_var="AWS_SECRET_ACCESS_KEY"), NoAccessError, 3),
+        (
+            aws_exceptions.PartialCredentialsError(provider="env", cred_var="AWS_SECRET_ACCESS_KEY"),
+            NoAccessError,
+            3,
+        ),
         (aws_exceptions.ProfileNotFound(profile="x"), NoAccessError, 3),
         (aws_exceptions.UnauthorizedSSOTokenError(), NoAccessError, 3),
         (aws_exceptions.TokenRetrievalError(provider="sso", error_msg="x"), NoAccessError, 3),
@@ -71,7 +81,9 @@ def test_an_answer_passes_through() -> None:
     ids=["denied", "unreachable", "an answer elsewhere"],
 )
 @pytest.mark.parametrize("wrapped", [False, True], ids=["call", "transfer"])
-def test_where_nothing_is_an_answer_the_error_names_what_failed(raised: Exception, expected: type[SpecdecError], wrapped: bool) -> None:
+def test_where_nothing_is_an_answer_the_error_names_what_failed(
+    raised: Exception, expected: type[SpecdecError], wrapped: bool
+) -> None:
     error = S3UploadFailedError("Failed to upload") if wrapped else raised
     error.__cause__ = raised if wrapped else None
     with pytest.raises(SpecdecError, match=r"^cannot write s3://b/k: ") as caught, doing("write s3://b/k"):
@@ -80,7 +92,10 @@ def test_where_nothing_is_an_answer_the_error_names_what_failed(raised: Exceptio
 
 
 def test_a_download_that_keeps_breaking_off_is_an_endpoint_that_cannot_be_reached() -> None:
-    with pytest.raises(EnvironmentFault, match=r"^cannot read s3://b/k: AWS cannot be reached: reset"), doing("read s3://b/k"):
+    with (
+        pytest.raises(EnvironmentFault, match=r"^cannot read s3://b/k: AWS cannot be reached: reset"),
+        doing("read s3://b/k"),
+    ):
         raise RetriesExceededError(cast("Boto3Error", ConnectionResetError("reset")))
 
 
@@ -90,13 +105,18 @@ def test_a_mistake_of_our_own_is_not_blamed_on_aws() -> None:
 
 
 def test_the_refused_action_is_named_as_iam_names_it() -> None:
-    message = "User: arn:aws:iam::111122223333:user/x is not authorized to perform: eks:DescribeCluster on resource: y"
+    message = (
+        "User: arn:aws:iam::111122223333:user/x is not authorized to perform: eks:DescribeCluster on"
+        " resource: y"
+    )
     with pytest.raises(DeniedError, match="not allowed: eks:DescribeCluster") as caught, calls():
         raise client_error("AccessDeniedException", message)
     assert caught.value.action == "eks:DescribeCluster"
 
 
-def test_one_refused_check_leaves_the_others_their_findings(aws: StubbedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_refused_check_leaves_the_others_their_findings(
+    aws: StubbedAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(_: object) -> list[Finding]:
         raise DeniedError("eks:DescribeClusterVersions", "no")
 
@@ -106,7 +126,10 @@ def test_one_refused_check_leaves_the_others_their_findings(aws: StubbedAws, mon
     monkeypatch.setattr("specdec.preflight.run.CHECKS", {"kubernetes": refused, "fine": fine})
     seen: list[str] = []
     found = run(scope_of(aws), on_done=lambda name, done, total: seen.append(f"{done}/{total}"))
-    assert [(finding.check, finding.level) for finding in found] == [("kubernetes", "unknown"), ("fine", "ok")]
+    assert [(finding.check, finding.level) for finding in found] == [
+        ("kubernetes", "unknown"),
+        ("fine", "ok"),
+    ]
     assert found[0].denied == "eks:DescribeClusterVersions"
     assert seen == ["1/2", "2/2"]
     assert len(CHECKS) > 10
@@ -116,10 +139,18 @@ def test_one_refused_check_leaves_the_others_their_findings(aws: StubbedAws, mon
 def test_without_credentials_a_command_ends_in_one_line_and_3(command: str, tmp_path: Path) -> None:
     clean = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     clean |= {"HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true"}
-    ended = subprocess.run([sys.executable, "-m", "specdec", command], cwd=ROOT, env=clean, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-m", "specdec", command],
+        cwd=ROOT,
+        env=clean,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert ended.returncode == 3, ended.stderr
     assert ended.stderr.splitlines() == [
-        "error: no AWS credentials: Unable to locate credentials (remedy: Sign in (aws sso login, aws configure) or set AWS_PROFILE)"
+        "error: no AWS credentials: Unable to locate credentials (remedy: Sign in (aws sso login, aws"
+        " configure) or set AWS_PROFILE)"
     ]
     assert ended.stdout == ""
 
@@ -173,7 +204,12 @@ def ended(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> object:
     [("none", "no AWS credentials"), ("expired", "have expired"), ("denied", "not allowed: ")],
 )
 def test_every_command_that_is_refused_ends_in_one_line_and_3(
-    arguments: list[str], state: str, said: str, signed_in: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    state: str,
+    said: str,
+    signed_in: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     code = "ExpiredToken" if state == "expired" else "AccessDenied"
     if state == "none":
@@ -183,7 +219,8 @@ def test_every_command_that_is_refused_ends_in_one_line_and_3(
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         status = ended(arguments, monkeypatch)
     errors = capsys.readouterr().err
-    # Besides the error, a command may have said how far it was; a failed check lists what it was not allowed to ask.
+    # Besides the error, a command may have said how far it was; a failed check lists what it was not allowed
+    # to ask.
     lines = [line for line in errors.splitlines() if line.startswith("error: ")]
     assert status == 3, errors
     assert len(lines) == 1, errors

@@ -28,7 +28,9 @@ def levels(findings: list[Finding]) -> list[str]:
     return [finding.level for finding in findings]
 
 
-@pytest.mark.parametrize(("value", "level"), [(None, "blocker"), ("5", "blocker"), ("8", "warning"), ("28", "ok")])
+@pytest.mark.parametrize(
+    ("value", "level"), [(None, "blocker"), ("5", "blocker"), ("8", "warning"), ("28", "ok")]
+)
 def test_bootstrap(aws: StubbedAws, value: str | None, level: str) -> None:
     if value is None:
         aws.fails("ssm", "get_parameter", "ParameterNotFound")
@@ -39,7 +41,9 @@ def test_bootstrap(aws: StubbedAws, value: str | None, level: str) -> None:
     assert level == "ok" or found.remedy == "uv run npx cdk bootstrap aws://111122223333/us-east-2"
 
 
-@pytest.mark.parametrize(("status", "level"), [("opt-in-not-required", "ok"), ("opted-in", "ok"), ("not-opted-in", "blocker")])
+@pytest.mark.parametrize(
+    ("status", "level"), [("opt-in-not-required", "ok"), ("opted-in", "ok"), ("not-opted-in", "blocker")]
+)
 def test_region(aws: StubbedAws, status: str, level: str) -> None:
     aws.answers("ec2", "describe_regions", {"Regions": [{"RegionName": "us-east-2", "OptInStatus": status}]})
     assert levels(list(account.region(scope_of(aws)))) == [level]
@@ -50,19 +54,35 @@ def test_a_region_aws_does_not_know(aws: StubbedAws) -> None:
     assert levels(list(account.region(scope_of(aws)))) == ["blocker"]
 
 
-@pytest.mark.parametrize(("decision", "level"), [("allowed", "ok"), ("implicitDeny", "warning"), ("explicitDeny", "warning")])
-def test_permissions_of_an_assumed_role_are_those_of_its_role(aws: StubbedAws, decision: str, level: str) -> None:
+@pytest.mark.parametrize(
+    ("decision", "level"), [("allowed", "ok"), ("implicitDeny", "warning"), ("explicitDeny", "warning")]
+)
+def test_permissions_of_an_assumed_role_are_those_of_its_role(
+    aws: StubbedAws, decision: str, level: str
+) -> None:
     arn = "arn:aws:iam::111122223333:role/team/deployer"
     aws.answers(
         "iam",
         "get_role",
-        {"Role": {"Path": "/team/", "RoleName": "deployer", "RoleId": "A" * 16, "Arn": arn, "CreateDate": moment("2026-01-01")}},
+        {
+            "Role": {
+                "Path": "/team/",
+                "RoleName": "deployer",
+                "RoleId": "A" * 16,
+                "Arn": arn,
+                "CreateDate": moment("2026-01-01"),
+            }
+        },
     )
     deploy = "arn:aws:iam::111122223333:role/cdk-hnb659fds-deploy-role-111122223333-us-east-2"
     aws.answers(
         "iam",
         "simulate_principal_policy",
-        {"EvaluationResults": [{"EvalActionName": "sts:AssumeRole", "EvalResourceName": deploy, "EvalDecision": decision}]},
+        {
+            "EvaluationResults": [
+                {"EvalActionName": "sts:AssumeRole", "EvalResourceName": deploy, "EvalDecision": decision}
+            ]
+        },
     )
     scope = scope_of(aws, caller="arn:aws:sts::111122223333:assumed-role/deployer/me")
     assert levels(list(account.permissions(scope))) == [level]
@@ -82,9 +102,15 @@ def test_a_quota_never_raised_has_its_default(aws: StubbedAws) -> None:
     assert levels(list(capacity.quota(scope_of(aws, experiment_with(*BLOCK))))) == ["blocker"]
 
 
-@pytest.mark.parametrize(("zones", "level"), [([], "blocker"), (["us-east-2a"], "blocker"), (["us-east-2b"], "ok")])
+@pytest.mark.parametrize(
+    ("zones", "level"), [([], "blocker"), (["us-east-2a"], "blocker"), (["us-east-2b"], "ok")]
+)
 def test_offering(aws: StubbedAws, zones: list[str], level: str) -> None:
-    aws.answers("ec2", "describe_instance_type_offerings", {"InstanceTypeOfferings": [{"Location": zone} for zone in zones]})
+    aws.answers(
+        "ec2",
+        "describe_instance_type_offerings",
+        {"InstanceTypeOfferings": [{"Location": zone} for zone in zones]},
+    )
     assert levels(list(capacity.offering(scope_of(aws)))) == [level]
 
 
@@ -123,7 +149,9 @@ def test_reservation(aws: StubbedAws, changes: dict[str, Any], expected: list[st
 
 
 def test_a_reservation_that_our_own_node_fills_is_no_obstacle(aws: StubbedAws) -> None:
-    aws.answers("ec2", "describe_capacity_reservations", {"CapacityReservations": [block(AvailableInstanceCount=0)]})
+    aws.answers(
+        "ec2", "describe_capacity_reservations", {"CapacityReservations": [block(AvailableInstanceCount=0)]}
+    )
     aws.answers("ec2", "describe_instances", {"Reservations": [{"Instances": [{"InstanceId": "i-0a"}]}]})
     assert levels(list(capacity.reservation(scope_of(aws, experiment_with(*BLOCK))))) == ["ok"]
 
@@ -133,8 +161,12 @@ def test_a_reservation_that_does_not_exist(aws: StubbedAws) -> None:
     assert levels(list(capacity.reservation(scope_of(aws, experiment_with(*BLOCK))))) == ["blocker"]
 
 
-@pytest.mark.parametrize(("nodes", "deployed", "level"), [(1, None, "warning"), (0, None, "ok"), (1, "CREATE_COMPLETE", "ok")])
-def test_on_demand_is_warned_of_while_it_can_roll_a_stack_back(nodes: int, deployed: str | None, level: str) -> None:
+@pytest.mark.parametrize(
+    ("nodes", "deployed", "level"), [(1, None, "warning"), (0, None, "ok"), (1, "CREATE_COMPLETE", "ok")]
+)
+def test_on_demand_is_warned_of_while_it_can_roll_a_stack_back(
+    nodes: int, deployed: str | None, level: str
+) -> None:
     assert capacity.judge_on_demand("trn2.48xlarge", nodes=nodes, deployed=deployed).level == level
 
 
@@ -164,7 +196,9 @@ def test_no_quota_for_capacity_blocks_is_not_read_as_none_for_sale(aws: StubbedA
 
 
 def test_denied_is_never_read_as_no_capacity(aws: StubbedAws) -> None:
-    message = "User: x is not authorized to perform: ec2:DescribeCapacityBlockOfferings because no policy allows it"
+    message = (
+        "User: x is not authorized to perform: ec2:DescribeCapacityBlockOfferings because no policy allows it"
+    )
     aws.fails("ec2", "describe_capacity_block_offerings", "UnauthorizedOperation", message, 403)
     with pytest.raises(DeniedError) as caught:
         list(capacity.blocks(scope_of(aws)))
@@ -181,22 +215,33 @@ def test_kubernetes(aws: StubbedAws, wanted: str, level: str) -> None:
         {"clusterVersion": "1.34", "status": "extended-support"},
     ]
     aws.answers("eks", "describe_cluster_versions", {"clusterVersions": versions})
-    scope = scope_of(aws, experiment_with(("[capacity]", f'[cluster]\nkubernetes_version = "{wanted}"\n\n[capacity]')))
+    scope = scope_of(
+        aws, experiment_with(("[capacity]", f'[cluster]\nkubernetes_version = "{wanted}"\n\n[capacity]'))
+    )
     assert levels(list(platform.kubernetes(scope))) == [level]
 
 
 @pytest.mark.parametrize(
     ("versions", "pinned", "level"),
-    [(["v2.7.0", "v2.6.0"], None, "ok"), (["v2.7.0"], "v2.7.0", "ok"), (["v2.7.0"], "v1.0.0", "blocker"), ([], None, "blocker")],
+    [
+        (["v2.7.0", "v2.6.0"], None, "ok"),
+        (["v2.7.0"], "v2.7.0", "ok"),
+        (["v2.7.0"], "v1.0.0", "blocker"),
+        ([], None, "blocker"),
+    ],
 )
 def test_addon(versions: list[str], pinned: str | None, level: str) -> None:
-    found = platform.judge_addon(versions, name="aws-mountpoint-s3-csi-driver", kubernetes="1.36", pinned=pinned)
+    found = platform.judge_addon(
+        versions, name="aws-mountpoint-s3-csi-driver", kubernetes="1.36", pinned=pinned
+    )
     assert found.level == level
 
 
 def test_every_addon_is_asked_about(aws: StubbedAws) -> None:
     for _ in platform.ADDONS:
-        aws.answers("eks", "describe_addon_versions", {"addons": [{"addonVersions": [{"addonVersion": "v1"}]}]})
+        aws.answers(
+            "eks", "describe_addon_versions", {"addons": [{"addonVersions": [{"addonVersion": "v1"}]}]}
+        )
     assert levels(list(platform.addons(scope_of(aws)))) == ["ok"] * len(platform.ADDONS)
 
 
@@ -210,8 +255,17 @@ def test_node_image(aws: StubbedAws, present: bool, level: str) -> None:
 
 
 def test_the_estimate_counts_the_dashboards_and_alarms_of_the_template() -> None:
-    snapshot = Path(__file__).parents[1] / "stack" / "__snapshots__" / "test_snapshot" / "test_template[us-east-2].json"
-    kinds = [resource["Type"] for resource in json.loads(snapshot.read_text(encoding="utf-8"))["Resources"].values()]
+    snapshot = (
+        Path(__file__).parents[1]
+        / "stack"
+        / "__snapshots__"
+        / "test_snapshot"
+        / "test_template[us-east-2].json"
+    )
+    kinds = [
+        resource["Type"]
+        for resource in json.loads(snapshot.read_text(encoding="utf-8"))["Resources"].values()
+    ]
     counts = {item.name: item.count for item in estimate(experiment_with(), "us-east-2")}
     assert counts["dashboards"] == kinds.count("AWS::CloudWatch::Dashboard") > 0
     assert counts["alarms"] == kinds.count("AWS::CloudWatch::Alarm") > 0
@@ -238,15 +292,20 @@ def test_what_is_left_stands_in_the_way_only_if_the_next_stack_takes_its_name(
 
 
 def test_a_kept_bucket_is_offered_for_use_before_it_is_offered_for_removal() -> None:
-    found = leftovers.judge_leftover(leftovers.Leftover("bucket", "a-modelstore", "us-east-2", "aws s3 rb", "kept"))
+    found = leftovers.judge_leftover(
+        leftovers.Leftover("bucket", "a-modelstore", "us-east-2", "aws s3 rb", "kept")
+    )
     assert found is not None
     assert (found.remedy or "").startswith('Set placement.us-east-2.bucket = "a-modelstore"')
 
 
 def test_a_terminated_instance_whose_tags_live_on_is_not_left(aws: StubbedAws) -> None:
     for state, expected in (("terminated", None), ("running", "i-0a")):
-        aws.answers("ec2", "describe_instances", {"Reservations": [{"Instances": [{"State": {"Name": state}}]}]})
-        assert leftovers._handle(aws.clients, "instance", "i-0a") == expected  # pyright: ignore[reportPrivateUsage]
+        aws.answers(
+            "ec2", "describe_instances", {"Reservations": [{"Instances": [{"State": {"Name": state}}]}]}
+        )
+        handle = leftovers._handle  # pyright: ignore[reportPrivateUsage]
+        assert handle(aws.clients, "instance", "i-0a") == expected
 
 
 def test_a_price_that_may_not_be_asked_leaves_the_rest_of_the_costs(aws: StubbedAws) -> None:
@@ -267,22 +326,31 @@ def test_a_price_that_was_told_is_not_among_those_not_looked_at(aws: StubbedAws)
     assert found[-1].what.startswith("today's price of m7i.2xlarge not looked at: ")
 
 
-def test_a_question_without_an_answer_is_unknown_and_exits_with_4(aws: StubbedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_without_an_answer_is_unknown_and_exits_with_4(
+    aws: StubbedAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
     aws.fails("eks", "describe_cluster_versions", "ServerException", "come back later")
     monkeypatch.setattr("specdec.preflight.run.CHECKS", {"kubernetes": platform.kubernetes})
     found = run(scope_of(aws), on_done=lambda name, done, total: None)
     assert [(finding.level, finding.what) for finding in found] == [
-        ("unknown", "not looked at: AWS answers DescribeClusterVersions with ServerException: come back later")
+        (
+            "unknown",
+            "not looked at: AWS answers DescribeClusterVersions with ServerException: come back later",
+        )
     ]
     assert status(found) == 4
 
 
 def test_a_region_that_is_not_enabled_is_found_although_it_does_not_know_the_caller(aws: StubbedAws) -> None:
     aws.fails("sts", "get_caller_identity", "InvalidClientTokenId", status=403)
-    aws.answers("sts", "get_caller_identity", {"Account": "111122223333", "Arn": "arn:aws:iam::111122223333:user/eng"})
+    aws.answers(
+        "sts", "get_caller_identity", {"Account": "111122223333", "Arn": "arn:aws:iam::111122223333:user/eng"}
+    )
     assert account.who(aws.clients)[0] == "111122223333"
     aws.fails("ec2", "describe_regions", "AuthFailure", status=401)
-    aws.answers("ec2", "describe_regions", {"Regions": [{"RegionName": "us-east-2", "OptInStatus": "not-opted-in"}]})
+    aws.answers(
+        "ec2", "describe_regions", {"Regions": [{"RegionName": "us-east-2", "OptInStatus": "not-opted-in"}]}
+    )
     asked: list[str] = []
     found = run(scope_of(aws), on_done=lambda name, done, total: asked.append(name))
     assert [(finding.check, finding.level) for finding in found] == [("region", "blocker")]
@@ -311,6 +379,8 @@ def test_stack(status: str | None, level: str) -> None:
 
 
 def test_a_price_of_the_pricing_api() -> None:
-    product = {"terms": {"OnDemand": {"a": {"priceDimensions": {"b": {"pricePerUnit": {"USD": "0.4032000000"}}}}}}}
+    product = {
+        "terms": {"OnDemand": {"a": {"priceDimensions": {"b": {"pricePerUnit": {"USD": "0.4032000000"}}}}}}
+    }
     assert price_in([json.dumps(product)]) == 0.4032
     assert price_in([]) is None

@@ -11,7 +11,9 @@ from specdec.operate.copying import Stored as Description
 
 
 class Buckets:
-    """S3 as far as a copy uses it, in memory; one object can be made to arrive damaged, and the copy to die before one."""
+    """S3 as far as a copy uses it, in memory; one object can be made to arrive damaged, and the copy to die
+    before one.
+    """
 
     def __init__(self, **buckets: dict[str, bytes]) -> None:
         self.buckets = buckets
@@ -30,7 +32,14 @@ class Buckets:
             "ChecksumSHA256": hashlib.sha256(content).hexdigest(),
         }
 
-    def copy(self, source: dict[str, str], bucket: str, key: str, *, SourceClient: object) -> None:  # noqa: N803
+    def copy(
+        self,
+        source: dict[str, str],
+        bucket: str,
+        key: str,
+        *,
+        SourceClient: object,  # noqa: N803
+    ) -> None:
         if key == self.die_before:
             raise KeyboardInterrupt
         self.sent.append(key)
@@ -42,7 +51,9 @@ class Buckets:
         return self
 
     def paginate(self, *, Bucket: str, Prefix: str) -> list[dict[str, Any]]:  # noqa: N803
-        return [{"Contents": [{"Key": key} for key in sorted(self.buckets[Bucket]) if key.startswith(Prefix)]}]
+        return [
+            {"Contents": [{"Key": key} for key in sorted(self.buckets[Bucket]) if key.startswith(Prefix)]}
+        ]
 
 
 MODEL = {
@@ -91,7 +102,9 @@ def test_an_object_that_arrives_damaged_ends_the_copy_before_the_marker() -> Non
 
 
 def test_an_object_that_rotted_at_the_same_size_is_found_and_copied_again() -> None:
-    s3 = Buckets(here=dict(MODEL), there={**MODEL, "models/Qwen/Qwen3-32B/main/model.safetensors": b"weighty"})
+    s3 = Buckets(
+        here=dict(MODEL), there={**MODEL, "models/Qwen/Qwen3-32B/main/model.safetensors": b"weighty"}
+    )
     done = transfer(s3)
     assert done.copied == ("models/Qwen/Qwen3-32B/main/model.safetensors",)
     assert s3.buckets["there"] == MODEL
@@ -101,10 +114,20 @@ def test_an_object_that_rotted_at_the_same_size_is_found_and_copied_again() -> N
     ("source", "target", "expected"),
     [
         (Description("k", 1, {}, "a"), Description("k", 2, {}, "a"), (False, True)),
-        (Description("k", 1, {"ChecksumCRC64NVME": "x"}, None), Description("k", 1, {"ChecksumCRC64NVME": "y"}, None), (False, True)),
+        (
+            Description("k", 1, {"ChecksumCRC64NVME": "x"}, None),
+            Description("k", 1, {"ChecksumCRC64NVME": "y"}, None),
+            (False, True),
+        ),
         (Description("k", 1, {}, "a"), Description("k", 1, {}, "a"), (True, True)),
-        (Description("k", 1, {"ChecksumSHA256": "x"}, None), Description("k", 1, {"ChecksumCRC32": "y"}, None), (True, False)),
+        (
+            Description("k", 1, {"ChecksumSHA256": "x"}, None),
+            Description("k", 1, {"ChecksumCRC32": "y"}, None),
+            (True, False),
+        ),
     ],
 )
-def test_content_is_compared_by_what_both_sides_know(source: Description, target: Description, expected: tuple[bool, bool]) -> None:
+def test_content_is_compared_by_what_both_sides_know(
+    source: Description, target: Description, expected: tuple[bool, bool]
+) -> None:
     assert same(source, target) == expected

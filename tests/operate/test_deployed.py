@@ -1,4 +1,5 @@
-"""The commands as a user runs them, around the drill's deployment of the real app to two regions of an embedded account.
+"""The commands as a user runs them, around the drill's deployment of the real app to two regions of an
+embedded account.
 
 Nothing here shows what AWS itself would say.
 """
@@ -29,7 +30,10 @@ PLANTED = {
     (
         "reservation",
         "warning",
-        "trn2.48xlarge on demand: being offered is not being available, and a launch that finds no capacity rolls the stack back",
+        (
+            "trn2.48xlarge on demand: being offered is not being available, and a launch that finds no"
+            " capacity rolls the stack back"
+        ),
     ),
     ("capacity blocks", "warning", "the account's quota for Trn2 Capacity Blocks is 0, so none is shown"),
     ("kubernetes", "blocker", f"EKS does not offer 1.36 in {FIRST}; it offers 1.30"),
@@ -48,7 +52,9 @@ def steps(ended: Ended) -> dict[str, dict[str, Any]]:
     return {step["name"]: step for step in ended.document["steps"]}
 
 
-def test_before_the_deployment_exactly_what_is_wrong_is_listed_each_with_a_remedy(said: dict[str, Ended]) -> None:
+def test_before_the_deployment_exactly_what_is_wrong_is_listed_each_with_a_remedy(
+    said: dict[str, Ended],
+) -> None:
     before = said["check before"]
     assert before.code == 1
     wrong = [finding for finding in before.document[FIRST] if finding["level"] != "ok"]
@@ -69,8 +75,13 @@ def test_what_a_person_reads_is_plain_text_when_piped_with_progress_apart(said: 
 
 def test_what_it_costs_is_itemized_with_sources(said: dict[str, Ended]) -> None:
     cost = [finding["what"] for finding in said["check before"].document[FIRST] if finding["check"] == "cost"]
-    assert cost[0] == f"trn2.48xlarge nodes (1): 40.000 USD an hour; AWS pricing API, on demand, {FIRST} (now)"
-    assert cost[1] == f"m7i.2xlarge system node (1): 0.500 USD an hour; AWS pricing API, on demand, {FIRST} (now)"
+    assert (
+        cost[0] == f"trn2.48xlarge nodes (1): 40.000 USD an hour; AWS pricing API, on demand, {FIRST} (now)"
+    )
+    assert (
+        cost[1]
+        == f"m7i.2xlarge system node (1): 0.500 USD an hour; AWS pricing API, on demand, {FIRST} (now)"
+    )
     assert any(line.startswith("EKS control plane (1): 0.100 USD an hour; ") for line in cost)
     assert cost[-1].endswith(" for 8 hours")
 
@@ -81,7 +92,9 @@ def test_after_the_deployment_nothing_is_wrong(said: dict[str, Ended], region: s
     assert after.code == 0, after.err
     found = after.document[region]
     assert [finding for finding in found if finding["level"] != "ok"] == []
-    assert {finding["check"] for finding in found} >= {check for check, _, _ in PLANTED}, "each was looked at again"
+    assert {finding["check"] for finding in found} >= {check for check, _, _ in PLANTED}, (
+        "each was looked at again"
+    )
     names = [finding["what"] for finding in found if finding["check"] == "names"]
     assert names == [f"stack drill-{region} is CREATE_COMPLETE; deploying updates it"]
 
@@ -93,16 +106,22 @@ def test_a_clone_adds_its_region_and_is_deployed_there(drill: dict[str, Any], sa
 
 
 def apart(template: Template) -> tuple[list[str], dict[str, Any]]:
-    """The texts of the experiment that a template carries, which name all regions wherever it is deployed, and the rest of it."""
+    """The texts of the experiment that a template carries, which name all regions wherever it is deployed,
+    and the rest of it.
+    """
     texts, body = list[str](), copy.deepcopy(template.body)
     for name, objects in template.manifests.items():
-        texts += [one["data"].pop("experiment.json") for one in objects if "experiment.json" in one.get("data", {})]
+        texts += [
+            one["data"].pop("experiment.json") for one in objects if "experiment.json" in one.get("data", {})
+        ]
         body["Resources"][name]["Properties"]["Manifest"] = objects
     return texts, body
 
 
 def test_what_a_clone_deploys_differs_in_nothing_but_the_region(drill: dict[str, Any]) -> None:
-    here, there = (apart(Template(json.dumps(drill["deployed"][region]["template"]))) for region in (FIRST, SECOND))
+    here, there = (
+        apart(Template(json.dumps(drill["deployed"][region]["template"]))) for region in (FIRST, SECOND)
+    )
     assert here[0]
     assert here[0] == there[0]
     assert without_region(here[1], FIRST) == without_region(there[1], SECOND)
@@ -130,7 +149,9 @@ def test_a_rotten_object_is_found_and_copied_again(said: dict[str, Ended]) -> No
         ("status when up", 1, "1 of 1", "done"),
     ],
 )
-def test_the_status_follows_the_nodes(said: dict[str, Ended], when: str, wanted: int, running: str, state: str) -> None:
+def test_the_status_follows_the_nodes(
+    said: dict[str, Ended], when: str, wanted: int, running: str, state: str
+) -> None:
     assert said[when].code == 0
     found = steps(said[when])
     assert found["capacity"]["detail"] == f"accelerator-{FIRST}b-on-demand is ACTIVE, {wanted} nodes wanted"
@@ -146,7 +167,9 @@ def test_nodes_are_told_as_they_are_set_and_kept_within_the_group(said: dict[str
     assert "2 nodes asked for, 1 are the most" in said["too many"].err
 
 
-def test_the_status_tells_what_is_in_the_bucket_and_that_the_cluster_was_not_asked(said: dict[str, Ended]) -> None:
+def test_the_status_tells_what_is_in_the_bucket_and_that_the_cluster_was_not_asked(
+    said: dict[str, Ended],
+) -> None:
     found = steps(said["status at first"])
     assert found["weights of Qwen/Qwen3-32B"]["state"] == "done"
     assert found["benchmark"]["detail"] == "no run has ended yet"
@@ -156,10 +179,16 @@ def test_the_status_tells_what_is_in_the_bucket_and_that_the_cluster_was_not_ask
 def test_a_run_is_applied_as_it_is_printed(drill: dict[str, Any], said: dict[str, Ended]) -> None:
     printed = said["run printed"].document
     applied = json.loads((drill["folder"] / "applied.json").read_text(encoding="utf-8"))
-    assert [item["kind"] for item in applied["items"]] == [item["kind"] for item in printed["items"]] == ["ConfigMap", "Job"]
+    assert (
+        [item["kind"] for item in applied["items"]]
+        == [item["kind"] for item in printed["items"]]
+        == ["ConfigMap", "Job"]
+    )
     job = applied["items"][-1]
     assert said["run"].out == f"{job['metadata']['name']}\n"
-    environment = {entry["name"]: entry.get("value") for entry in job["spec"]["template"]["spec"]["containers"][0]["env"]}
+    environment = {
+        entry["name"]: entry.get("value") for entry in job["spec"]["template"]["spec"]["containers"][0]["env"]
+    }
     assert environment["BUCKET"] == drill["outputs"][STACK]["Bucket"]
     assert "--server-side" in (drill["folder"] / "kubectl.arguments").read_text(encoding="utf-8")
     user = json.loads((drill["folder"] / "kubeconfig").read_text(encoding="utf-8"))["users"][0]["user"]

@@ -20,25 +20,35 @@ def test_a_price_of_the_experiment_goes_before_any_other() -> None:
 
 def test_a_capacity_block_is_not_priced_by_the_on_demand_list() -> None:
     block = experiment_with(
-        ('purchase = "on-demand"', 'purchase = "capacity-block"'), ('zone = "us-east-2b"', 'zone = "us-east-2b"\nreservation_id = "cr-0a"')
+        ('purchase = "on-demand"', 'purchase = "capacity-block"'),
+        ('zone = "us-east-2b"', 'zone = "us-east-2b"\nreservation_id = "cr-0a"'),
     )
     assert node_cost(block, REGION, asked_usd_per_hour=1.0).usd_per_hour != 1.0
 
 
 def test_every_item_has_a_source_and_the_nodes_are_counted() -> None:
     table = {
-        item.name: item for item in estimate(experiment_with(PRICED, ("desired_nodes = 1", "desired_nodes = 2\nmax_nodes = 2")), REGION)
+        item.name: item
+        for item in estimate(
+            experiment_with(PRICED, ("desired_nodes = 1", "desired_nodes = 2\nmax_nodes = 2")), REGION
+        )
     }
     assert table["trn2.48xlarge nodes"].usd_per_hour == 80.0
     assert table["EKS control plane"].usd_per_hour == 0.10
     # 65.5 + 3.4 GB of weights, and a sharded copy for each variant: 65.5 and 69.0 GB.
     assert table["bucket, GB"].count == pytest.approx(203.4, abs=0.1)
-    assert all(item.source and (item.date or item.source.endswith("of the experiment")) for item in table.values())
+    assert all(
+        item.source and (item.date or item.source.endswith("of the experiment")) for item in table.values()
+    )
 
 
 def test_what_aws_tells_of_a_system_node_goes_before_the_catalogue() -> None:
     catalogue, told = (
-        next(item for item in estimate(experiment_with(PRICED), REGION, asked=asked) if item.name == "m7i.2xlarge system node")
+        next(
+            item
+            for item in estimate(experiment_with(PRICED), REGION, asked=asked)
+            if item.name == "m7i.2xlarge system node"
+        )
         for asked in (None, {"m7i.2xlarge": 0.5})
     )
     assert (told.usd_per_hour, told.source) == (0.5, f"AWS pricing API, on demand, {REGION}")

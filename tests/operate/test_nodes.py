@@ -19,7 +19,9 @@ EXPERIMENT = load(DEFAULT)
 STACK = EXPERIMENT.stack_name(REGION)
 
 
-def manifest(status: Literal["complete", "interrupted", "failed"], problem: str | None = None) -> StreamingBody:
+def manifest(
+    status: Literal["complete", "interrupted", "failed"], problem: str | None = None
+) -> StreamingBody:
     made = RunManifest(
         run="20261129T130000Z-aaaaaa",
         status=status,
@@ -68,7 +70,11 @@ def test_nodes_of_a_stack_that_is_not_deployed(aws: StubbedAws) -> None:
 
 
 def test_status_names_what_eks_complains_of(aws: StubbedAws) -> None:
-    group(aws, desired=1, issues=[{"code": "AsgInstanceLaunchFailures", "message": "no capacity", "resourceIds": []}])
+    group(
+        aws,
+        desired=1,
+        issues=[{"code": "AsgInstanceLaunchFailures", "message": "no capacity", "resourceIds": []}],
+    )
     aws.answers("ec2", "describe_instances", {"Reservations": []})
     aws.fails("cloudformation", "describe_stacks", "ValidationError", "Stack with id x does not exist")
     aws.fails("cloudwatch", "describe_alarms", "AccessDenied", status=403)
@@ -83,23 +89,44 @@ def test_status_tells_what_is_in_the_bucket_and_since_when(aws: StubbedAws) -> N
     group(aws, desired=1)
     running = {"State": {"Name": "running"}, "LaunchTime": moment("2026-11-29T10:00:00")}
     aws.answers("ec2", "describe_instances", {"Reservations": [{"Instances": [running]}]})
-    stack = {"StackName": "s", "StackStatus": "CREATE_COMPLETE", "CreationTime": moment("2026-11-29T09:00:00")}
+    stack = {
+        "StackName": "s",
+        "StackStatus": "CREATE_COMPLETE",
+        "CreationTime": moment("2026-11-29T09:00:00"),
+    }
     aws.answers("cloudformation", "describe_stacks", {"Stacks": [stack]})
-    aws.answers("cloudformation", "describe_stacks", {"Stacks": [{**stack, "Outputs": [{"OutputKey": "Bucket", "OutputValue": "b"}]}]})
+    aws.answers(
+        "cloudformation",
+        "describe_stacks",
+        {"Stacks": [{**stack, "Outputs": [{"OutputKey": "Bucket", "OutputValue": "b"}]}]},
+    )
     aws.answers("s3", "head_object", {"LastModified": moment("2026-11-29T11:00:00")})
     aws.answers("s3", "head_object", {"LastModified": moment("2026-11-29T11:01:00")})
     aws.answers("s3", "head_object", {"LastModified": moment("2026-11-29T12:00:00")})
     aws.fails("s3", "head_object", "404", status=404)
     run = {"Key": "runs/20261129T130000Z-aaaaaa/manifest.json", "LastModified": moment("2026-11-29T13:00:00")}
-    unfinished = {"Key": "runs/20261129T140000Z-bbbbbb/records.jsonl", "LastModified": moment("2026-11-29T14:00:00")}
+    unfinished = {
+        "Key": "runs/20261129T140000Z-bbbbbb/records.jsonl",
+        "LastModified": moment("2026-11-29T14:00:00"),
+    }
     aws.answers("s3", "list_objects_v2", {"Contents": [run, unfinished]})
     aws.answers("s3", "get_object", {"Body": manifest("failed", "no answer from qwen-vllm")})
-    left = {"AlarmName": f"{STACK}-AlarmsNodesLeftRunning1A-X", "StateUpdatedTimestamp": moment("2026-11-29T22:00:00")}
-    aws.answers("cloudwatch", "describe_alarms", {"MetricAlarms": [left, {"AlarmName": f"{STACK}-AlarmsNeuronErrors2B-Y"}]})
+    left = {
+        "AlarmName": f"{STACK}-AlarmsNodesLeftRunning1A-X",
+        "StateUpdatedTimestamp": moment("2026-11-29T22:00:00"),
+    }
+    aws.answers(
+        "cloudwatch",
+        "describe_alarms",
+        {"MetricAlarms": [left, {"AlarmName": f"{STACK}-AlarmsNeuronErrors2B-Y"}]},
+    )
     steps = {step.name: step for step in status(EXPERIMENT, REGION, aws.clients)}
     assert steps["instances running"].state == "done"
     assert steps["weights of Qwen/Qwen3-32B"].since == "2026-11-29T11:00:00+00:00"
-    assert (steps["artifact of baseline"].state, steps["artifact of speculative"].state) == ("done", "waiting")
+    assert (steps["artifact of baseline"].state, steps["artifact of speculative"].state) == (
+        "done",
+        "waiting",
+    )
     assert steps["benchmark"].state == "failed"
     assert steps["benchmark"].detail == "run 20261129T130000Z-aaaaaa: failed: no answer from qwen-vllm"
     assert steps["alarm AlarmsNodesLeftRunning1A-X"].state == "waiting"
@@ -121,12 +148,18 @@ def test_what_the_cluster_says_of_services_and_jobs() -> None:
     late = {
         "metadata": {"name": "qwen-sd-vllm"},
         "spec": {"replicas": 1},
-        "status": {"conditions": [{"type": "Progressing", "status": "False", "message": "deadline exceeded"}]},
+        "status": {
+            "conditions": [{"type": "Progressing", "status": "False", "message": "deadline exceeded"}]
+        },
     }
     failed = {
         "metadata": {"name": "llmperf-a", "creationTimestamp": "2026-11-29T10:00:00Z"},
         "spec": {},
-        "status": {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "gave up"}]},
+        "status": {
+            "conditions": [
+                {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "gave up"}
+            ]
+        },
     }
     steps = kubernetes.status(Kubectl(deployments=[ready, late], jobs=[failed]), EXPERIMENT)
     assert [(step.name, step.state) for step in steps] == [
@@ -148,7 +181,9 @@ def test_a_later_run_makes_the_earlier_one_forgotten() -> None:
 
     later, earlier = job("llmperf-a-2", 12, "Complete"), job("llmperf-a", 10, "Failed")
     steps = kubernetes.status(Kubectl(deployments=[], jobs=[later, earlier]), EXPERIMENT)
-    assert [(step.name, step.state) for step in steps if step.name.startswith("job")] == [("job llmperf-a-2", "done")]
+    assert [(step.name, step.state) for step in steps if step.name.startswith("job")] == [
+        ("job llmperf-a-2", "done")
+    ]
     assert over(steps)
     assert not over([])
 
@@ -163,7 +198,9 @@ def test_a_later_run_makes_the_earlier_one_forgotten() -> None:
         ("alarm BenchmarkFailed", "failed", "2026-11-29T13:01:00+00:00", True),
     ],
 )
-def test_a_wait_ends_with_what_failed_since_it_began(name: str, state: str, since: str | None, expected: bool) -> None:
+def test_a_wait_ends_with_what_failed_since_it_began(
+    name: str, state: str, since: str | None, expected: bool
+) -> None:
     assert matters(Step(name, state, "", since, ""), "2026-11-29T13:00:00+00:00") is expected
 
 
@@ -179,7 +216,11 @@ def test_a_region_is_added_without_touching_anything_else() -> None:
     assert parse(cloned).regions == ("us-east-2", "ap-south-2")
     assert parse(cloned).placement["ap-south-2"].zone == "ap-south-2a"
     added = [line for line in cloned.splitlines() if line not in text.splitlines()]
-    assert added == ['regions = ["us-east-2", "ap-south-2"]', "[placement.ap-south-2]", 'zone = "ap-south-2a"']
+    assert added == [
+        'regions = ["us-east-2", "ap-south-2"]',
+        "[placement.ap-south-2]",
+        'zone = "ap-south-2a"',
+    ]
     assert with_region(cloned, region="ap-south-2", zone="ap-south-2b") == cloned
 
 

@@ -24,7 +24,11 @@ def test_another_run_is_another_job_with_the_benchmark_changed_and_nothing_else(
     assert len(job["metadata"]["name"]) <= 63
     assert job["spec"]["suspend"] is False
     settings = [
-        json.loads(text) for item in first if item["kind"] == "ConfigMap" for key, text in item["data"].items() if key == "experiment.json"
+        json.loads(text)
+        for item in first
+        if item["kind"] == "ConfigMap"
+        for key, text in item["data"].items()
+        if key == "experiment.json"
     ]
     assert settings[0]["benchmark"]["repeats"] == 5
     assert {item["kind"] for item in first} == {"ConfigMap", "Job"}

@@ -1,4 +1,6 @@
-"""A person who runs the commands around one deployment of the real app, and what each command said. Called by the drill."""
+"""A person who runs the commands around one deployment of the real app, and what each command said. Called by
+the drill.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,12 @@ class Ended:
 
 
 def good(region: str, kubernetes: str) -> Offer:
-    """A region that has everything the default experiment asks for, in the zone that the drill asks for it."""
-    image = f"/aws/service/eks/optimized-ami/{kubernetes}/amazon-linux-2023/x86_64/neuron/recommended/image_id"
+    """A region that has everything the default experiment asks for, in the zone that the drill asks for
+    it.
+    """
+    image = (
+        f"/aws/service/eks/optimized-ami/{kubernetes}/amazon-linux-2023/x86_64/neuron/recommended/image_id"
+    )
     start = (datetime.now(UTC) + timedelta(days=2)).isoformat(timespec="seconds")
     return Offer(
         quotas={QUOTA_ON_DEMAND: 192.0},
@@ -63,7 +69,9 @@ def good(region: str, kubernetes: str) -> Offer:
 
 
 def bad(region: str, kubernetes: str) -> Offer:
-    """A region in which each question about what is offered has the wrong answer, of one add-on and no other."""
+    """A region in which each question about what is offered has the wrong answer, of one add-on and no
+    other.
+    """
     return Offer(
         quotas={QUOTA_ON_DEMAND: 191.0},
         zones={KIND: [f"{region}c"]},
@@ -76,7 +84,9 @@ def bad(region: str, kubernetes: str) -> Offer:
 
 @dataclass
 class User:
-    """The person: an experiment file, the account, its credentials and what the commands said, by a name for each."""
+    """The person: an experiment file, the account, its credentials and what the commands said, by a name for
+    each.
+    """
 
     aws: EmbeddedAws
     file: Path
@@ -93,7 +103,9 @@ class User:
         return {name: asdict(ended) for name, ended in self.said.items()}
 
     def before_the_deployment(self) -> None:
-        """Looks at an account in which everything is wrong, then puts all of it right but for the deployment itself."""
+        """Looks at an account in which everything is wrong, then puts all of it right but for the deployment
+        itself.
+        """
         logs, iam = self.client("logs"), self.client("iam")
         self.aws.offer({FIRST: bad(FIRST, self.kubernetes)})
         logs.create_log_group(logGroupName=f"/aws/eks/{self.stack}/cluster")
@@ -104,7 +116,10 @@ class User:
         iam.create_user(UserName="engineer")
         iam.attach_user_policy(UserName="engineer", PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
         key = iam.create_access_key(UserName="engineer")["AccessKey"]
-        self.credentials = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
+        self.credentials = {
+            "AWS_ACCESS_KEY_ID": key["AccessKeyId"],
+            "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"],
+        }
 
     def adds_a_region(self) -> None:
         self._run("clone", "clone", SECOND, "--zone", f"{SECOND}b")
@@ -112,7 +127,9 @@ class User:
     def once_deployed(self, outputs: dict[str, dict[str, str]]) -> None:
         """Everything that is done with a deployment; leaves it with the nodes that it was deployed with."""
         experiment = load(self.file)
-        self.buckets = {region: outputs[experiment.stack_name(region)]["Bucket"] for region in (FIRST, SECOND)}
+        self.buckets = {
+            region: outputs[experiment.stack_name(region)]["Bucket"] for region in (FIRST, SECOND)
+        }
         self._run("check after", "check", "--json")
         self._copy()
         self._nodes()
@@ -178,13 +195,19 @@ class User:
     def _contents(self, region: str) -> dict[str, bytes]:
         s3, bucket = self.client("s3", region), self.buckets[region]
         listed = s3.list_objects_v2(Bucket=bucket).get("Contents", [])
-        return {entry["Key"]: s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read() for entry in listed}
+        return {
+            entry["Key"]: s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read() for entry in listed
+        }
 
     def _copy(self) -> None:
         s3 = self.client("s3")
         for number, marker in enumerate(markers(load(self.file)).values()):
             s3.put_object(Bucket=self.buckets[FIRST], Key=marker, Body=b"{}")
-            s3.put_object(Bucket=self.buckets[FIRST], Key=f"{marker.rsplit('/', 1)[0]}/weights", Body=b"weights %d" % number)
+            s3.put_object(
+                Bucket=self.buckets[FIRST],
+                Key=f"{marker.rsplit('/', 1)[0]}/weights",
+                Body=b"weights %d" % number,
+            )
         s3.put_object(Bucket=self.buckets[FIRST], Key="runs/20261129T100000Z-aaaaaa/records.jsonl", Body=b"")
         self._run("copy", "clone", SECOND, "--copy")
         self.said["copied"] = Ended(0, json.dumps(sorted(self._contents(SECOND))), "")
@@ -192,7 +215,9 @@ class User:
         self.client("s3", SECOND).put_object(Bucket=self.buckets[SECOND], Key=key, Body=b"rotten! 0")
         self._run("copy again", "clone", SECOND, "--copy")
         there, here = self._contents(SECOND), self._contents(FIRST)
-        self.said["copied again"] = Ended(0 if all(here[name] == content for name, content in there.items()) else 1, "", "")
+        self.said["copied again"] = Ended(
+            0 if all(here[name] == content for name, content in there.items()) else 1, "", ""
+        )
 
     def _nodes(self) -> None:
         ec2 = self.client("ec2")
@@ -203,9 +228,15 @@ class User:
         self._run("up", "nodes", "up")
         self._run("status while starting", "nodes", "status", "--json")
         # What Auto Scaling would start, with the tags that EKS has it set.
-        tags = [{"Key": "eks:cluster-name", "Value": self.stack}, {"Key": "eks:nodegroup-name", "Value": self.said["up"].out.split(" ")[0]}]
+        tags = [
+            {"Key": "eks:cluster-name", "Value": self.stack},
+            {"Key": "eks:nodegroup-name", "Value": self.said["up"].out.split(" ")[0]},
+        ]
         started = ec2.run_instances(
-            ImageId="ami-0123456789abcdef0", MinCount=1, MaxCount=1, TagSpecifications=[{"ResourceType": "instance", "Tags": tags}]
+            ImageId="ami-0123456789abcdef0",
+            MinCount=1,
+            MaxCount=1,
+            TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
         )
         self._run("status when up", "nodes", "status", "--json")
         ec2.terminate_instances(InstanceIds=[instance["InstanceId"] for instance in started["Instances"]])
@@ -217,7 +248,8 @@ class User:
         tools.mkdir()
         script = tools / "kubectl"
         script.write_text(
-            f'#!/bin/sh\nprintf "%s\\n" "$@" > {folder}/kubectl.arguments\ncp "$2" {folder}/kubeconfig\ncat > {folder}/applied.json\n'
+            f'#!/bin/sh\nprintf "%s\\n" "$@" > {folder}/kubectl.arguments\ncp "$2" {folder}/kubeconfig\ncat >'
+            f" {folder}/applied.json\n"
         )
         script.chmod(0o755)
         return tools

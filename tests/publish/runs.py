@@ -19,7 +19,13 @@ def utc(at: datetime) -> str:
 
 
 def record(
-    variant: str = "baseline", case: str = "count", *, step: float = 0.02, tokens: int = 5, at: datetime = NOW, **other: Any
+    variant: str = "baseline",
+    case: str = "count",
+    *,
+    step: float = 0.02,
+    tokens: int = 5,
+    at: datetime = NOW,
+    **other: Any,
 ) -> RequestRecord:
     """A request whose first token came after 0.2 s and each further one after ``step``."""
     base = RequestRecord(
@@ -48,7 +54,9 @@ def record(
     return dataclasses.replace(base, **other)
 
 
-def write(folder: Path, records: Sequence[RequestRecord], *, status: Any = "complete", ended: datetime = NOW) -> Path:
+def write(
+    folder: Path, records: Sequence[RequestRecord], *, status: Any = "complete", ended: datetime = NOW
+) -> Path:
     """A finished run folder."""
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(one.to_json() + "\n" for one in records)

@@ -32,7 +32,10 @@ Behaviour = Callable[[], None]
 
 def client_error(code: str, status: int) -> ClientError:
     return ClientError(
-        cast("Any", {"Error": {"Code": code, "Message": "m"}, "ResponseMetadata": {"HTTPStatusCode": status}}), "PutMetricData"
+        cast(
+            "Any", {"Error": {"Code": code, "Message": "m"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+        ),
+        "PutMetricData",
     )
 
 
@@ -45,7 +48,9 @@ WITHOUT_CREDENTIALS = (
 
 
 class FakeCloudWatch:
-    """Takes datums like the service. ``script`` has, per call, None or (whether to keep the data, the error to raise)."""
+    """Takes datums like the service. ``script`` has, per call, None or (whether to keep the data, the error
+    to raise).
+    """
 
     def __init__(self, *script: tuple[bool, Exception] | None, unreadable: Exception | None = None) -> None:
         self.script = list(script)
@@ -66,7 +71,11 @@ class FakeCloudWatch:
             raise self.unreadable
         points: dict[datetime, list[tuple[float, float]]] = {}
         for namespace, one in self.kept:
-            same = (namespace, one["MetricName"], one["Dimensions"]) == (query["Namespace"], query["MetricName"], query["Dimensions"])
+            same = (namespace, one["MetricName"], one["Dimensions"]) == (
+                query["Namespace"],
+                query["MetricName"],
+                query["Dimensions"],
+            )
             if same and query["StartTime"] <= one["Timestamp"] < query["EndTime"]:
                 points.setdefault(one["Timestamp"], []).extend(zip(one["Values"], one["Counts"], strict=True))
         return {
@@ -102,16 +111,26 @@ class FakeTime:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    records = [record(), record(prompt="b", step=0.03), record("speculative", step=0.01), record("speculative", prompt="b", step=0.01)]
+    records = [
+        record(),
+        record(prompt="b", step=0.03),
+        record("speculative", step=0.01),
+        record("speculative", prompt="b", step=0.01),
+    ]
     return write(tmp_path / "run", records)
 
 
 def publish(folder: Path, fake: FakeCloudWatch, time: FakeTime | None = None) -> int:
-    return cloudwatch.publish(folder, fake.as_client(), experiment="exp", metrics=[TPOT], clock=(time or FakeTime()).clock)
+    return cloudwatch.publish(
+        folder, fake.as_client(), experiment="exp", metrics=[TPOT], clock=(time or FakeTime()).clock
+    )
 
 
 def keys(fake: FakeCloudWatch) -> list[str]:
-    return [json.dumps([namespace, one["MetricName"], one["Dimensions"], one["Timestamp"].isoformat()]) for namespace, one in fake.kept]
+    return [
+        json.dumps([namespace, one["MetricName"], one["Dimensions"], one["Timestamp"].isoformat()])
+        for namespace, one in fake.kept
+    ]
 
 
 def test_a_run_is_published_once_however_often_it_is_asked_for(folder: Path) -> None:
@@ -123,7 +142,10 @@ def test_a_run_is_published_once_however_often_it_is_asked_for(folder: Path) -> 
     assert {namespace for namespace, _ in fake.kept} == {"SpecDec/Exact", "SpecDec/Run"}
 
 
-@pytest.mark.parametrize("error", [client_error("Throttling", 400), client_error("Any", 429), ConnectTimeoutError(endpoint_url="x")])
+@pytest.mark.parametrize(
+    "error",
+    [client_error("Throttling", 400), client_error("Any", 429), ConnectTimeoutError(endpoint_url="x")],
+)
 def test_a_busy_service_is_asked_again_with_growing_pauses(folder: Path, error: Exception) -> None:
     fake, time = FakeCloudWatch((False, error), (False, error), (False, error)), FakeTime()
     publish(folder, fake, time)
@@ -140,7 +162,9 @@ def test_it_gives_up_in_the_end_and_a_later_call_finishes(folder: Path) -> None:
 
 @pytest.mark.parametrize("error", [LOST, client_error("InternalServiceError", 500)])
 @pytest.mark.parametrize("arrived", [True, False])
-def test_a_lost_answer_is_looked_up_before_anything_is_repeated(folder: Path, error: Exception, arrived: bool) -> None:
+def test_a_lost_answer_is_looked_up_before_anything_is_repeated(
+    folder: Path, error: Exception, arrived: bool
+) -> None:
     fake = FakeCloudWatch((arrived, error))
     publish(folder, fake)
     assert len(keys(fake)) == len(set(keys(fake)))
@@ -157,10 +181,15 @@ def test_a_process_killed_in_mid_call_is_taken_up_without_doubling(folder: Path,
         publish(folder, fake)
     publish(folder, fake)
     assert len(keys(fake)) == len(set(keys(fake)))
-    assert {one["MetricName"] for _, one in fake.kept} == {"TimePerOutputToken", *(one.name for one in series.RUN)}
+    assert {one["MetricName"] for _, one in fake.kept} == {
+        "TimePerOutputToken",
+        *(one.name for one in series.RUN),
+    }
 
 
-@pytest.mark.parametrize("error", [LOST, client_error("Throttling", 400), client_error("InternalServiceError", 500)])
+@pytest.mark.parametrize(
+    "error", [LOST, client_error("Throttling", 400), client_error("InternalServiceError", 500)]
+)
 @pytest.mark.parametrize("arrived", [True, False])
 def test_while_nothing_can_be_read_nothing_is_repeated(folder: Path, error: Exception, arrived: bool) -> None:
     fake = FakeCloudWatch((arrived, LOST), unreadable=error)
@@ -183,7 +212,9 @@ def test_a_role_that_may_not_read_leaves_a_doubtful_batch_and_says_so(folder: Pa
     assert {namespace for namespace, _ in fake.kept} == {"SpecDec/Exact", "SpecDec/Run"}
 
 
-@pytest.mark.parametrize("error", [client_error("AccessDenied", 403), client_error("ExpiredToken", 400), *WITHOUT_CREDENTIALS])
+@pytest.mark.parametrize(
+    "error", [client_error("AccessDenied", 403), client_error("ExpiredToken", 400), *WITHOUT_CREDENTIALS]
+)
 def test_a_refusal_is_not_repeated(folder: Path, error: Exception) -> None:
     fake = FakeCloudWatch((False, error))
     with pytest.raises(NoAccessError):
@@ -192,7 +223,9 @@ def test_a_refusal_is_not_repeated(folder: Path, error: Exception) -> None:
 
 
 @pytest.mark.parametrize("error", [client_error("ExpiredToken", 400), *WITHOUT_CREDENTIALS])
-def test_credentials_that_end_before_the_look_up_are_what_is_to_be_renewed(folder: Path, error: Exception) -> None:
+def test_credentials_that_end_before_the_look_up_are_what_is_to_be_renewed(
+    folder: Path, error: Exception
+) -> None:
     fake = FakeCloudWatch((True, LOST), unreadable=error)
     with pytest.raises(NoAccessError) as caught:
         publish(folder, fake)
@@ -205,10 +238,15 @@ def test_credentials_that_end_before_the_look_up_are_what_is_to_be_renewed(folde
 
 @pytest.mark.parametrize(
     ("error", "kind"),
-    [(SSLError(endpoint_url="http://x", error=OSError("m")), EnvironmentFault), (client_error("InvalidParameterValue", 400), UnsureError)],
+    [
+        (SSLError(endpoint_url="http://x", error=OSError("m")), EnvironmentFault),
+        (client_error("InvalidParameterValue", 400), UnsureError),
+    ],
     ids=["unreachable", "wrong request"],
 )
-def test_what_cannot_be_read_back_for_another_reason_says_which(folder: Path, error: Exception, kind: type[SpecdecError]) -> None:
+def test_what_cannot_be_read_back_for_another_reason_says_which(
+    folder: Path, error: Exception, kind: type[SpecdecError]
+) -> None:
     with pytest.raises(kind) as caught:
         read(folder, FakeCloudWatch(unreadable=error))
     assert "Allow" not in (caught.value.remedy or "")
@@ -237,7 +275,9 @@ def test_an_unfinished_run_is_not_published(tmp_path: Path) -> None:
 
 def read(folder: Path, fake: FakeCloudWatch) -> cloudwatch.ReadBack:
     time = FakeTime()
-    return cloudwatch.read_back(folder, fake.as_client(), experiment="exp", metrics=[TPOT], clock=time.clock, wait_seconds=20)
+    return cloudwatch.read_back(
+        folder, fake.as_client(), experiment="exp", metrics=[TPOT], clock=time.clock, wait_seconds=20
+    )
 
 
 def test_what_is_read_back_equals_the_records(folder: Path) -> None:
@@ -245,7 +285,9 @@ def test_what_is_read_back_equals_the_records(folder: Path) -> None:
     publish(folder, fake)
     back = read(folder, fake)
     assert back.differences == ()
-    assert back.samples == 4 + 2 + 4 + 1 + 1, "four requests, two outcomes, two metrics of two services, one parity, one run"
+    assert back.samples == 4 + 2 + 4 + 1 + 1, (
+        "four requests, two outcomes, two metrics of two services, one parity, one run"
+    )
 
 
 def test_read_back_finds_what_is_missing_doubled_or_changed(folder: Path) -> None:
@@ -265,10 +307,17 @@ def test_the_real_client_sends_one_request_within_the_size_limit() -> None:
     """What botocore puts on the wire for the fullest batch."""
     session = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b")
     real = cloudwatch.client(session, "us-east-2")
-    assert real.meta.config.retries == {"total_max_attempts": 1, "mode": "standard"}  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+    settings: Any = real.meta.config
+    assert settings.retries == {"total_max_attempts": 1, "mode": "standard"}
     values = tuple(0.123456789 + index / 7 for index in range(150))
     full = [
-        datums.Datum(series.FAILED_RUNS, ("exp",), datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute), values, (1,) * 150)
+        datums.Datum(
+            series.FAILED_RUNS,
+            ("exp",),
+            datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute),
+            values,
+            (1,) * 150,
+        )
         for minute in range(700)
     ]
     sizes: list[int] = []

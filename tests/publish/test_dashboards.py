@@ -65,12 +65,16 @@ def bodies(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::CloudWatch::Dashboard":
             parts = resource["Properties"]["DashboardBody"]["Fn::Join"][1]
-            found[resource["Properties"]["DashboardName"]] = json.loads("".join(p if isinstance(p, str) else "token" for p in parts))
+            found[resource["Properties"]["DashboardName"]] = json.loads(
+                "".join(p if isinstance(p, str) else "token" for p in parts)
+            )
     return found
 
 
 def drawn(body: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """(namespace, metric, dimensions) of every metric row of every widget, CloudWatch's shorthand resolved."""
+    """(namespace, metric, dimensions) of every metric row of every widget, CloudWatch's shorthand
+    resolved.
+    """
     for widget in body["widgets"]:
         last: list[str] = []
         for row in widget["properties"].get("metrics", []):
@@ -89,13 +93,27 @@ def watched(template: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, str]
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::CloudWatch::Alarm":
             properties = resource["Properties"]
-            for one in [properties, *(part["MetricStat"]["Metric"] for part in properties.get("Metrics", []) if "MetricStat" in part)]:
+            for one in [
+                properties,
+                *(
+                    part["MetricStat"]["Metric"]
+                    for part in properties.get("Metrics", [])
+                    if "MetricStat" in part
+                ),
+            ]:
                 if "MetricName" in one:
-                    yield one["Namespace"], one["MetricName"], {d["Name"]: d["Value"] for d in one["Dimensions"]}
+                    yield (
+                        one["Namespace"],
+                        one["MetricName"],
+                        {d["Name"]: d["Value"] for d in one["Dimensions"]},
+                    )
 
 
 def searches(bodies: dict[str, dict[str, Any]]) -> list[str]:
-    return re.findall(r"SEARCH\('(.*?)', 'Average'\)", "\n".join(json.dumps(body).replace('\\"', '"') for body in bodies.values()))
+    return re.findall(
+        r"SEARCH\('(.*?)', 'Average'\)",
+        "\n".join(json.dumps(body).replace('\\"', '"') for body in bodies.values()),
+    )
 
 
 def test_every_series_of_a_chart_or_alarm_is_published_under_these_dimensions(
@@ -126,13 +144,17 @@ def test_every_value_of_a_dimension_is_one_that_is_published(bodies: dict[str, d
                 assert value in (cases if name == "TestCase" else allowed[name])
 
 
-def test_every_series_of_ours_is_on_a_chart(bodies: dict[str, dict[str, Any]], template: dict[str, Any]) -> None:
+def test_every_series_of_ours_is_on_a_chart(
+    bodies: dict[str, dict[str, Any]], template: dict[str, Any]
+) -> None:
     shown = {(namespace, name) for body in bodies.values() for namespace, name, _ in drawn(body)}
     shown |= {(namespace, name) for namespace, name, _ in watched(template)}
     assert set(OURS) <= shown
 
 
-def test_the_documented_aws_series_are_all_used(bodies: dict[str, dict[str, Any]], template: dict[str, Any]) -> None:
+def test_the_documented_aws_series_are_all_used(
+    bodies: dict[str, dict[str, Any]], template: dict[str, Any]
+) -> None:
     rows = [row for body in bodies.values() for row in drawn(body)] + list(watched(template))
     used = {name for namespace, name, _ in rows if namespace == insights.NAMESPACE}
     used |= set(re.findall(r'MetricName="(\w+)"', " ".join(searches(bodies))))
@@ -146,7 +168,9 @@ def test_what_the_publisher_makes_of_a_run_is_what_the_list_says() -> None:
     assert {"TimePerOutputToken", "Parity", "Requests", "FailedRuns"} <= {one.series.name for one in made}
 
 
-def test_a_search_names_a_schema_that_the_agent_emits_and_one_group_of_devices(bodies: dict[str, dict[str, Any]]) -> None:
+def test_a_search_names_a_schema_that_the_agent_emits_and_one_group_of_devices(
+    bodies: dict[str, dict[str, Any]],
+) -> None:
     found = searches(bodies)
     assert len(found) == 2, "16 devices, 8 to a service"
     for text, devices in zip(found, (range(8), range(8, 16)), strict=True):
@@ -158,7 +182,9 @@ def test_a_search_names_a_schema_that_the_agent_emits_and_one_group_of_devices(b
 
 
 def test_speed_up_is_baseline_over_variant(bodies: dict[str, dict[str, Any]]) -> None:
-    widget = next(w for w in bodies["exp-us"]["widgets"] if w["properties"].get("title", "").startswith("Speed-up"))
+    widget = next(
+        w for w in bodies["exp-us"]["widgets"] if w["properties"].get("title", "").startswith("Speed-up")
+    )
     rows = widget["properties"]["metrics"]
     expressions = [row[0]["expression"] for row in rows if isinstance(row[0], dict)]
     assert expressions[0] == "b0 / v0"
@@ -201,7 +227,9 @@ def test_without_a_price_there_is_no_spend_and_the_text_says_why() -> None:
 
 def test_an_undocumented_dimension_set_is_refused() -> None:
     with pytest.raises(ValueError, match="is not emitted by ClusterName, PodName; use"):
-        insights.REPLICAS_READY.metric({"ClusterName": "c", "PodName": "p"}, statistic="Sum", period=cdk.Duration.minutes(1))
+        insights.REPLICAS_READY.metric(
+            {"ClusterName": "c", "PodName": "p"}, statistic="Sum", period=cdk.Duration.minutes(1)
+        )
 
 
 @pytest.mark.parametrize(("field", "value"), [("accelerator_hours", 25), ("unready_minutes", 0)])
@@ -219,7 +247,9 @@ def test_an_alarm_longer_than_cloudwatch_looks_back_is_refused(field: str, value
 
 
 def test_alarms_stay_silent_without_data_and_speak_of_a_remedy(template: dict[str, Any]) -> None:
-    alarms = [one["Properties"] for one in template["Resources"].values() if one["Type"] == "AWS::CloudWatch::Alarm"]
+    alarms = [
+        one["Properties"] for one in template["Resources"].values() if one["Type"] == "AWS::CloudWatch::Alarm"
+    ]
     assert len(alarms) == len(SERVICES) + 4
     assert {one["TreatMissingData"] for one in alarms} == {"notBreaching"}
     assert all(len(one["AlarmDescription"]) < 1024 for one in alarms)

@@ -47,7 +47,11 @@ def test_equal_values_of_a_minute_become_one_distribution_and_another_minute_ano
         record(step=0.5, prompt="c"),
         record(step=0.5, at=NOW + timedelta(minutes=1), prompt="d"),
     ]
-    found = [one for one in datums.of_run(manifest(), records, [TPOT], experiment="exp") if one.series.name == TPOT.name]
+    found = [
+        one
+        for one in datums.of_run(manifest(), records, [TPOT], experiment="exp")
+        if one.series.name == TPOT.name
+    ]
     assert [(one.values, one.counts) for one in found] == [((0.25, 0.5), (2, 1)), ((0.5,), (1,))]
     assert found[0].timestamp == NOW.replace(second=0)
     assert found[0].dimensions == ("exp", "baseline", "count")
@@ -95,7 +99,12 @@ def test_numbers_that_cloudwatch_does_not_take_are_refused_by_name(value: float)
 def test_distributions_keep_every_value_within_the_limit_of_a_datum(values: list[float]) -> None:
     parts = list(datums.distributions([(*PLACE, value) for value in values]))
     assert all(len(part.values) <= datums.MAX_VALUES for part in parts)
-    back = sorted(value for part in parts for value, count in zip(part.values, part.counts, strict=True) for _ in range(count))
+    back = sorted(
+        value
+        for part in parts
+        for value, count in zip(part.values, part.counts, strict=True)
+        for _ in range(count)
+    )
     assert back == sorted(values)
     assert len({part.key("r") for part in parts}) == len(parts)
 
@@ -103,7 +112,13 @@ def test_distributions_keep_every_value_within_the_limit_of_a_datum(values: list
 def many(count: int, width: int) -> Iterator[Datum]:
     for minute in range(count):
         at = NOW.replace(second=0) + timedelta(minutes=minute)
-        yield Datum(series.FAILED_RUNS, ("exp",), at, tuple(0.123456789 + index / 7 for index in range(width)), (1,) * width)
+        yield Datum(
+            series.FAILED_RUNS,
+            ("exp",),
+            at,
+            tuple(0.123456789 + index / 7 for index in range(width)),
+            (1,) * width,
+        )
 
 
 def test_batches_keep_both_limits_and_lose_nothing() -> None:
@@ -116,8 +131,14 @@ def test_batches_keep_both_limits_and_lose_nothing() -> None:
 
 
 def test_a_batch_has_one_namespace_and_all_parts_of_a_time() -> None:
-    two = [*many(1, 1), dataclasses.replace(next(many(1, 1)), series=series.LLMPERF_TTFT, dimensions=("v", "c"))]
-    assert [{one.series.namespace for one in batch} for batch in datums.batches(two)] == [{"SpecDec/Run"}, {"Qwen/LLMPerf"}]
+    two = [
+        *many(1, 1),
+        dataclasses.replace(next(many(1, 1)), series=series.LLMPERF_TTFT, dimensions=("v", "c")),
+    ]
+    assert [{one.series.namespace for one in batch} for batch in datums.batches(two)] == [
+        {"SpecDec/Run"},
+        {"Qwen/LLMPerf"},
+    ]
 
 
 def test_an_old_run_is_refused_before_anything_is_sent() -> None:

@@ -32,7 +32,9 @@ BUCKET, REGION = "runs-of-the-pod", "us-east-2"
 @pytest.fixture(scope="module")
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Generator[EmbeddedAws, None, None]:
     with EmbeddedAws(tmp_path_factory.mktemp("account")) as account:
-        account.session(REGION).client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+        account.session(REGION).client("s3").create_bucket(
+            Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
+        )
         yield account
 
 
@@ -41,7 +43,9 @@ def session(aws: EmbeddedAws) -> Session:
     return aws.session(REGION)
 
 
-def test_a_run_goes_to_the_bucket_manifest_last_and_comes_back_whole(session: Session, tmp_path: Path) -> None:
+def test_a_run_goes_to_the_bucket_manifest_last_and_comes_back_whole(
+    session: Session, tmp_path: Path
+) -> None:
     s3 = session.client("s3")
     folder = write(tmp_path / "run", [record()])
     (folder / "llmperf").mkdir()
@@ -63,7 +67,9 @@ def test_a_run_goes_to_the_bucket_manifest_last_and_comes_back_whole(session: Se
         assert (back / path).read_bytes() == (folder / path).read_bytes()
 
 
-def test_changed_records_an_unfinished_run_and_a_missing_one_are_told_apart(session: Session, tmp_path: Path) -> None:
+def test_changed_records_an_unfinished_run_and_a_missing_one_are_told_apart(
+    session: Session, tmp_path: Path
+) -> None:
     s3 = session.client("s3")
     folder = write(tmp_path / "run", [record()])
     store.upload(folder, s3, BUCKET, run="changed")
@@ -79,7 +85,9 @@ def test_changed_records_an_unfinished_run_and_a_missing_one_are_told_apart(sess
         store.download("never", s3, BUCKET, tmp_path)
 
 
-def test_a_refused_upload_is_no_access_and_a_missing_bucket_is_named(session: Session, tmp_path: Path) -> None:
+def test_a_refused_upload_is_no_access_and_a_missing_bucket_is_named(
+    session: Session, tmp_path: Path
+) -> None:
     s3 = session.client("s3")
     folder = write(tmp_path / "run", [record()])
     with pytest.raises(SpecdecError, match="s3://nowhere-at-all/runs/"):
@@ -119,13 +127,21 @@ def pod_python() -> Path:
         # A pyenv shim is there and does not run where no 3.12 is selected.
         if subprocess.run([candidate, "-c", "import venv"], capture_output=True, check=False).returncode == 0:
             return candidate
-    pytest.skip("the pod's lists are locked for Python 3.12, and this machine has none: the start script was not run")
+    pytest.skip(
+        "the pod's lists are locked for Python 3.12, and this machine has none: the start script was not run"
+    )
 
 
 def experiment_file(folder: Path, lanes: list[str]) -> Path:
     text = (ROOT / "experiment.toml").read_text(encoding="utf-8")
     raw = parse(text).resolved()
-    raw["benchmark"] |= {"lanes": lanes, "output_tokens": 24, "repeats": 1, "concurrency": 4, "prompts": "published"}
+    raw["benchmark"] |= {
+        "lanes": lanes,
+        "output_tokens": 24,
+        "repeats": 1,
+        "concurrency": 4,
+        "prompts": "published",
+    }
     assert tomllib.loads(text)["name"] == raw["name"]
     path = folder / "experiment.json"
     path.write_text(json.dumps(raw), encoding="utf-8")
@@ -139,7 +155,11 @@ def orders(aws: EmbeddedAws, work: Path, services: dict[str, str], **changes: st
         (code / name).parent.mkdir(parents=True, exist_ok=True)
         (code / name).write_text(text, encoding="utf-8")
     return {
-        **{name: value for name, value in os.environ.items() if name.startswith(("PIP_", "UV_", "SSL_", "REQUESTS_"))},
+        **{
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith(("PIP_", "UV_", "SSL_", "REQUESTS_"))
+        },
         **{name: value for name, value in aws.environment(REGION).items() if name.startswith("AWS_")},
         "AWS_REGION": REGION,
         "HOME": os.environ["HOME"],
@@ -156,12 +176,16 @@ def orders(aws: EmbeddedAws, work: Path, services: dict[str, str], **changes: st
 
 
 @pytest.mark.slow
-def test_the_pod_measures_publishes_and_stores_and_all_of_it_agrees(aws: EmbeddedAws, pod_python: Path, tmp_path: Path) -> None:
+def test_the_pod_measures_publishes_and_stores_and_all_of_it_agrees(
+    aws: EmbeddedAws, pod_python: Path, tmp_path: Path
+) -> None:
     with (
         golden("--ttft-ms", "20", "--step-ms", "4") as plain,
         golden("--ttft-ms", "20", "--step-ms", "8", "--tokens-per-step", "4") as fast,
     ):
-        environment = orders(aws, tmp_path, {"baseline": plain, "speculative": fast}, PATH=f"{pod_python.parent}:/usr/bin:/bin")
+        environment = orders(
+            aws, tmp_path, {"baseline": plain, "speculative": fast}, PATH=f"{pod_python.parent}:/usr/bin:/bin"
+        )
         shutil.copytree(ROOT / "charts" / "pod", tmp_path / "files")
         ran = subprocess.run(
             ["bash", str(tmp_path / "files" / "start.sh")],
@@ -179,23 +203,42 @@ def test_the_pod_measures_publishes_and_stores_and_all_of_it_agrees(aws: Embedde
     folder = store.download(run, s3, BUCKET, tmp_path / "back")
     manifest, records = cloudwatch.load_run(folder)
     assert (manifest.status, manifest.environment["stack"]) == ("complete", "exp-us-east-2")
-    back = cloudwatch.read_back(folder, aws.session(REGION).client("cloudwatch"), experiment=manifest.experiment, wait_seconds=10)
+    back = cloudwatch.read_back(
+        folder, aws.session(REGION).client("cloudwatch"), experiment=manifest.experiment, wait_seconds=10
+    )
     assert back.differences == ()
     assert back.samples > len(records)
-    speculative = [value for one in records if one.variant == "speculative" and (value := tpot(one)) is not None]
+    speculative = [
+        value for one in records if one.variant == "speculative" and (value := tpot(one)) is not None
+    ]
     assert sorted(speculative)[len(speculative) // 2] == pytest.approx(0.002, rel=0.15), "8 ms for 4 tokens"
 
 
-def test_a_service_that_never_gets_ready_fails_the_pod_and_tells_the_alarm(aws: EmbeddedAws, tmp_path: Path) -> None:
-    environment = orders(aws, tmp_path, {"baseline": "http://127.0.0.1:9", "speculative": "http://127.0.0.1:9"}, WAIT_SECONDS="1")
+def test_a_service_that_never_gets_ready_fails_the_pod_and_tells_the_alarm(
+    aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    environment = orders(
+        aws,
+        tmp_path,
+        {"baseline": "http://127.0.0.1:9", "speculative": "http://127.0.0.1:9"},
+        WAIT_SECONDS="1",
+    )
     ran = subprocess.run(
-        [sys.executable, "-m", "specdec.pod"], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, "-m", "specdec.pod"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
     assert ran.returncode == 4, ran.stdout + ran.stderr
     assert "not ready after 1 s: baseline at http://127.0.0.1:9: /health" in ran.stderr
     names = [
         one["MetricName"]
-        for one in aws.session(REGION).client("cloudwatch").list_metrics(Namespace="SpecDec/Run", MetricName="FailedRuns")["Metrics"]
+        for one in aws.session(REGION)
+        .client("cloudwatch")
+        .list_metrics(Namespace="SpecDec/Run", MetricName="FailedRuns")["Metrics"]
     ]
     assert names
 
@@ -203,7 +246,13 @@ def test_a_service_that_never_gets_ready_fails_the_pod_and_tells_the_alarm(aws: 
 def test_an_order_that_is_missing_is_named(aws: EmbeddedAws, tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "EXPERIMENT": "x"}
     ran = subprocess.run(
-        [sys.executable, "-m", "specdec.pod"], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "specdec.pod"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert ran.returncode == 2
     assert all(name in ran.stderr for name in ("SERVICES", "BUCKET", "AWS_REGION", "STACK", "WAIT_SECONDS"))

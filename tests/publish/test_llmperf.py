@@ -19,7 +19,13 @@ ARGUMENTS = Arguments(model="Qwen/Qwen3-32B", mean_output_tokens=121, ignore_eos
 
 
 def response(
-    *, ttft: float = 0.2, step: float = 0.02, steps: int = 120, overhead: int = 1, tokens: int = 122, **other: Any
+    *,
+    ttft: float = 0.2,
+    step: float = 0.02,
+    steps: int = 120,
+    overhead: int = 1,
+    tokens: int = 122,
+    **other: Any,
 ) -> dict[str, Any]:
     """A record for a stream of one first token and ``steps`` further events."""
     e2e = ttft + step * steps
@@ -40,15 +46,34 @@ def response(
 def write(folder: Path, responses: list[Any], *, name: str = "Qwen-Qwen3-32B_64_121") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}_individual_responses.json").write_text(json.dumps(responses), encoding="utf-8")
-    summary = {"version": "2023-08-31", "name": f"{name}_summary", "timestamp": 1796000000, "results_num_requests_started": len(responses)}
+    summary = {
+        "version": "2023-08-31",
+        "name": f"{name}_summary",
+        "timestamp": 1796000000,
+        "results_num_requests_started": len(responses),
+    }
     (folder / f"{name}_summary.json").write_text(json.dumps(summary), encoding="utf-8")
     return folder
 
 
 def parse(
-    folder: Path, *, variant: str = "baseline", log: str = "", sent: int | None = 8, distinct: int = 8, arguments: Arguments = ARGUMENTS
+    folder: Path,
+    *,
+    variant: str = "baseline",
+    log: str = "",
+    sent: int | None = 8,
+    distinct: int = 8,
+    arguments: Arguments = ARGUMENTS,
 ) -> Case:
-    return llmperf.parse(folder, variant=variant, test_case="a", arguments=arguments, log=log, sent=sent, distinct_prompts=distinct)
+    return llmperf.parse(
+        folder,
+        variant=variant,
+        test_case="a",
+        arguments=arguments,
+        log=log,
+        sent=sent,
+        distinct_prompts=distinct,
+    )
 
 
 def test_the_published_arguments() -> None:
@@ -76,7 +101,8 @@ def test_the_dimension_of_a_published_case_is_its_prompt_with_underscores() -> N
 
 
 def test_a_faster_server_has_the_worse_published_latency_and_the_better_derived_one(tmp_path: Path) -> None:
-    # Baseline: 120 steps of 20 ms. Speculative: 24 steps of 36 ms, 5 tokens each: 864 ms for 120 tokens, 7.2 ms a token.
+    # Baseline: 120 steps of 20 ms. Speculative: 24 steps of 36 ms, 5 tokens each: 864 ms for 120 tokens, 7.2
+    # ms a token.
     base = parse(write(tmp_path / "b", [response()] * 8))
     fast = parse(write(tmp_path / "s", [response(step=0.036, steps=24)] * 8), variant="speculative")
     slow, quick = llmperf_datums.published(base, base), llmperf_datums.published(fast, base)
@@ -108,21 +134,43 @@ def test_the_name_format_of_the_pinned_commit_is_found(tmp_path: Path) -> None:
     ("responses", "options", "words"),
     [
         ([response()] * 5, {}, "5 of 8 requests are recorded: threads ended on a failed request"),
-        ([response()] * 5, {"log": "Test timed out before all requests could be completed."}, "the limit of 1200 s passed"),
+        (
+            [response()] * 5,
+            {"log": "Test timed out before all requests could be completed."},
+            "the limit of 1200 s passed",
+        ),
         ([response()] * 8, {"sent": 11}, "11 requests were sent for 8 records"),
         ([response()] * 8, {"sent": None}, "Up to 3 more requests were sent"),
         ([response()] * 8, {"distinct": 1}, "8 requests sent 1 different prompts"),
-        ([*[response()] * 7, response(error_code=500, error_msg="x")], {}, "1 requests are recorded as failed"),
-        ([*[response()] * 7, response(ttft_s=0, inter_token_latency_s=0)], {}, "gave no content that LLMPerf sees"),
+        (
+            [*[response()] * 7, response(error_code=500, error_msg="x")],
+            {},
+            "1 requests are recorded as failed",
+        ),
+        (
+            [*[response()] * 7, response(ttft_s=0, inter_token_latency_s=0)],
+            {},
+            "gave no content that LLMPerf sees",
+        ),
         ([*[response()] * 8, "error_code"], {}, "holds names instead of records"),
         (
             [response()] * 6,
-            {"log": "(pid=1) Warning Or Error: 500 Server Error\n500\nTraceback\nZeroDivisionError: division by zero\n"},
-            "1 of 4 threads ended on a failed request, so the load was lower from then on. The first: 500 Server Error",
+            {
+                "log": (
+                    "(pid=1) Warning Or Error: 500 Server Error\n500\nTraceback\nZeroDivisionError: division"
+                    " by zero\n"
+                )
+            },
+            (
+                "1 of 4 threads ended on a failed request, so the load was lower from then on. The first: 500"
+                " Server Error"
+            ),
         ),
     ],
 )
-def test_what_llmperf_keeps_quiet_about_is_said(tmp_path: Path, responses: list[Any], options: dict[str, Any], words: str) -> None:
+def test_what_llmperf_keeps_quiet_about_is_said(
+    tmp_path: Path, responses: list[Any], options: dict[str, Any], words: str
+) -> None:
     case = parse(write(tmp_path, responses), **options)
     assert any(words in problem for problem in case.problems), case.problems
     assert all(one.ttft > 0 for one in case.requests)
@@ -179,13 +227,17 @@ def installation(tmp_path: Path) -> Installation:
     source, tokenizer = tmp_path / "source", tmp_path / "tokenizer"
     (source / "src" / "llmperf").mkdir(parents=True)
     (source / "src" / "llmperf" / "sonnet.txt").write_text("Shall I compare thee\n", encoding="utf-8")
-    (source / "token_benchmark_ray.py").write_text(STAND_IN.replace("RESPONSE", repr(response())), encoding="utf-8")
+    (source / "token_benchmark_ray.py").write_text(
+        STAND_IN.replace("RESPONSE", repr(response())), encoding="utf-8"
+    )
     tokenizer.mkdir()
     (tokenizer / "tokenizer.json").write_text("{}", encoding="utf-8")
     return Installation(Path(sys.executable), source, tokenizer)
 
 
-def test_the_lane_runs_each_case_on_each_variant_in_turn_and_spares_the_source(installation: Installation, tmp_path: Path) -> None:
+def test_the_lane_runs_each_case_on_each_variant_in_turn_and_spares_the_source(
+    installation: Installation, tmp_path: Path
+) -> None:
     order: list[str] = []
     cases = llmperf_run.run_lane(
         installation,
@@ -205,6 +257,14 @@ def test_the_lane_runs_each_case_on_each_variant_in_turn_and_spares_the_source(i
     assert [len(case.requests) for case in cases] == [8, 0, 0, 8]
     assert "ended with status 1: KeyError: 'error_code'" in cases[1].problems[0]
     assert llmperf.load(tmp_path / "run") == cases
-    logs = [(tmp_path / "run" / "llmperf" / "baseline" / name / "log.txt").read_text() for name in ("hello_world_", "__SHAKESPEARE__")]
-    assert logs == ["http://127.0.0.1:9/v1 500 hello world \n", "http://127.0.0.1:9/v1 1 Shall I compare thee\n"]
-    assert (installation.source / "src" / "llmperf" / "sonnet.txt").read_text(encoding="utf-8") == "Shall I compare thee\n"
+    logs = [
+        (tmp_path / "run" / "llmperf" / "baseline" / name / "log.txt").read_text()
+        for name in ("hello_world_", "__SHAKESPEARE__")
+    ]
+    assert logs == [
+        "http://127.0.0.1:9/v1 500 hello world \n",
+        "http://127.0.0.1:9/v1 1 Shall I compare thee\n",
+    ]
+    assert (installation.source / "src" / "llmperf" / "sonnet.txt").read_text(
+        encoding="utf-8"
+    ) == "Shall I compare thee\n"

@@ -22,7 +22,13 @@ LISTS = ("exact.txt", "llmperf.txt")
 def source_tree(folder: Path) -> str:
     """A small tree with what can go wrong in a tree id, and git's own id of it."""
     folder.mkdir()
-    for name, text in {"a.txt": "a", "a/b.txt": "b", "a-c": "c", "run.sh": "#!/bin/sh\n", "ä.md": "umlaut"}.items():
+    for name, text in {
+        "a.txt": "a",
+        "a/b.txt": "b",
+        "a-c": "c",
+        "run.sh": "#!/bin/sh\n",
+        "ä.md": "umlaut",
+    }.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "run.sh").chmod(0o755)
@@ -48,7 +54,10 @@ def test_the_tree_id_is_gits(tmp_path: Path) -> None:
 
 def test_an_archive_of_other_content_is_refused(tmp_path: Path) -> None:
     tree = source_tree(tmp_path / "x")
-    assert sources.llmperf(tmp_path / "good", get=lambda url: archive(tmp_path / "x"), tree=tree).name == "llmperf-commit"
+    assert (
+        sources.llmperf(tmp_path / "good", get=lambda url: archive(tmp_path / "x"), tree=tree).name
+        == "llmperf-commit"
+    )
     (tmp_path / "x" / "a.txt").write_text("changed", encoding="utf-8")
     with pytest.raises(SpecdecError, match=f"{tree} was expected"):
         sources.llmperf(tmp_path / "bad", get=lambda url: archive(tmp_path / "x"), tree=tree)
@@ -72,21 +81,33 @@ def test_every_requirement_is_exact_and_hashed_and_no_index_is_named(name: str) 
 
 @pytest.mark.parametrize("name", LISTS)
 def test_the_pod_runs_the_versions_that_the_tests_ran(name: str) -> None:
-    pins: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["uv"]["constraint-dependencies"]
+    pins: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["uv"][
+        "constraint-dependencies"
+    ]
     ours = dict(
-        line.split(" ;")[0].split(";")[0].strip().split("==") for line in pins if line.count("==") and "," not in line.split(";")[0]
+        line.split(" ;")[0].split(";")[0].strip().split("==")
+        for line in pins
+        if line.count("==") and "," not in line.split(";")[0]
     )
     listed = dict(
-        line.split(" ")[0].split("==") for line in (ROOT / "charts" / "pod" / name).read_text().splitlines() if not line.startswith("#")
+        line.split(" ")[0].split("==")
+        for line in (ROOT / "charts" / "pod" / name).read_text().splitlines()
+        if not line.startswith("#")
     )
     shared = ours.keys() & listed.keys()
     assert {"boto3", "botocore", "pydantic"} & shared
-    assert {package: listed[package] for package in shared} == {package: ours[package] for package in shared}, "run scripts/lock_pod.py"
+    assert {package: listed[package] for package in shared} == {
+        package: ours[package] for package in shared
+    }, "run scripts/lock_pod.py"
 
 
 def test_the_requirement_lists_hold_what_their_sources_ask_for() -> None:
     for name in LISTS:
-        asked = (ROOT / "scripts" / "pod_requirements" / name.replace(".txt", ".in")).read_text(encoding="utf-8").splitlines()
+        asked = (
+            (ROOT / "scripts" / "pod_requirements" / name.replace(".txt", ".in"))
+            .read_text(encoding="utf-8")
+            .splitlines()
+        )
         listed = (ROOT / "charts" / "pod" / name).read_text(encoding="utf-8")
         for package in asked:
             assert package.startswith("#") or f"\n{package}==" in listed

@@ -17,7 +17,11 @@ def test_a_panel_is_drawn_from_the_dashboards_own_rows(tmp_path: Path) -> None:
     records = [record(step=0.03), record("speculative", step=0.01)]
     data = samples(datums.of_run(manifest(), records, metrics.ALL, experiment="exp"))
     body = bodies("exp", {"baseline": "b", "speculative": "s"}, ["count"], [])["experiment"]
-    shown = {widget["properties"]["title"]: bars(widget["properties"], data) for widget in body["widgets"] if widget["type"] == "metric"}
+    shown = {
+        widget["properties"]["title"]: bars(widget["properties"], data)
+        for widget in body["widgets"]
+        if widget["type"] == "metric"
+    }
     ((label, speed_up, _),) = shown["Speed-up: median TPOT of the baseline / of the variant (1 = no gain)"]
     assert (label, speed_up) == ("count · speculative", pytest.approx(3.0))
     assert [value for _, value, _ in shown["TPOT, p50, s"]] == pytest.approx([0.03, 0.01])

@@ -1,4 +1,6 @@
-"""Scratch folders of rehearsals that are meant to fail stay for their logs; here they go with the test's own folder."""
+"""Scratch folders of rehearsals that are meant to fail stay for their logs; here they go with the test's own
+folder.
+"""
 
 from __future__ import annotations
 

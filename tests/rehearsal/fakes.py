@@ -1,4 +1,6 @@
-"""An engine whose servers are golden ones, and a rehearsal without the cloud: what is left is what these tests are about."""
+"""An engine whose servers are golden ones, and a rehearsal without the cloud: what is left is what these
+tests are about.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class GoldenEngine:
     name = "golden"
     limits: tuple[str, ...] = ()
 
-    def __init__(self, *, step_ms: float = 1, command: tuple[str, ...] | None = None, outlive: bool = False) -> None:
+    def __init__(
+        self, *, step_ms: float = 1, command: tuple[str, ...] | None = None, outlive: bool = False
+    ) -> None:
         self._servers = Servers(outlive=outlive)
         self._command = command
         self._step_ms = step_ms
@@ -60,9 +64,12 @@ class GoldenEngine:
                 str(self._step_ms),
                 *speed,
             )
-            launches.append(Launch(name=variant.name, command=self._command or golden, url=f"http://127.0.0.1:{port}"))
+            launches.append(
+                Launch(name=variant.name, command=self._command or golden, url=f"http://127.0.0.1:{port}")
+            )
         self.services = tuple(
-            Service(variant=launch.name, url=url, pid=pid) for launch, url, pid in self._servers.start(launches, logs, seconds=30)
+            Service(variant=launch.name, url=url, pid=pid)
+            for launch, url, pid in self._servers.start(launches, logs, seconds=30)
         )
         return self.services
 

@@ -48,7 +48,12 @@ def test_a_whole_rehearsal_leaves_a_finished_run_and_no_process(tmp_path: Path) 
     outcome = Grounded(settings(tmp_path, quick=True), engine).run()
     assert outcome.status == 0
     assert outcome.folder is not None
-    assert {path.name for path in outcome.folder.iterdir()} >= {"records.jsonl", "manifest.json", "report.html", "report.md"}
+    assert {path.name for path in outcome.folder.iterdir()} >= {
+        "records.jsonl",
+        "manifest.json",
+        "report.html",
+        "report.md",
+    }
     assert outcome.report is not None
     assert outcome.report.verdict.status == "complete"
     assert all(service.pid and gone(service.pid) for service in engine.services)
@@ -58,7 +63,10 @@ def test_a_server_that_dies_in_mid_run_ends_it_with_the_reason_and_keeps_the_rec
     engine = GoldenEngine(step_ms=20)
 
     def kill() -> None:
-        while not list(tmp_path.glob("*/records.jsonl")) or not next(tmp_path.glob("*/records.jsonl")).stat().st_size:
+        while (
+            not list(tmp_path.glob("*/records.jsonl"))
+            or not next(tmp_path.glob("*/records.jsonl")).stat().st_size
+        ):
             time.sleep(0.05)
         pid = engine.services[1].pid
         assert pid is not None
@@ -81,7 +89,9 @@ def test_a_server_that_dies_in_mid_run_ends_it_with_the_reason_and_keeps_the_rec
 
 def test_an_engine_that_does_not_start_says_its_last_words(tmp_path: Path) -> None:
     words = "import sys; print('error: no such model', file=sys.stderr); sys.exit(3)"
-    with pytest.raises(EnvironmentFault, match=r"ended with status 3 before it answered: error: no such model") as caught:
+    with pytest.raises(
+        EnvironmentFault, match=r"ended with status 3 before it answered: error: no such model"
+    ) as caught:
         Grounded(settings(tmp_path), GoldenEngine(command=(sys.executable, "-c", words))).run()
     assert caught.value.exit_code == 4
     assert list(tmp_path.glob("*/manifest.json")) == []
@@ -89,12 +99,19 @@ def test_an_engine_that_does_not_start_says_its_last_words(tmp_path: Path) -> No
 
 def test_a_file_in_the_way_of_the_logs_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    with Servers() as servers, pytest.raises(EnvironmentFault, match=r"taken/logs cannot be written: Not a directory"):
+    with (
+        Servers() as servers,
+        pytest.raises(EnvironmentFault, match=r"taken/logs cannot be written: Not a directory"),
+    ):
         list(servers.start([], tmp_path / "taken" / "logs", seconds=1))
 
 
 def test_a_server_that_never_answers_is_ended(tmp_path: Path) -> None:
-    launch = Launch(name="mute", command=(sys.executable, "-c", "import time; time.sleep(60)"), url=f"http://127.0.0.1:{free_port()}")
+    launch = Launch(
+        name="mute",
+        command=(sys.executable, "-c", "import time; time.sleep(60)"),
+        url=f"http://127.0.0.1:{free_port()}",
+    )
     with Servers() as servers, pytest.raises(EnvironmentFault, match="did not answer within 1 s"):
         list(servers.start([launch], tmp_path, seconds=1))
 
@@ -102,18 +119,18 @@ def test_a_server_that_never_answers_is_ended(tmp_path: Path) -> None:
 def test_a_server_that_ignores_the_request_to_end_is_killed_with_its_children(tmp_path: Path) -> None:
     port = free_port()
     stubborn = (
-        "import http.server, signal, subprocess, sys\n"
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)'])\n"
-        "print('child', child.pid, flush=True)\n"
-        "class Ok(http.server.BaseHTTPRequestHandler):\n"
-        "    def do_GET(self): self.send_response(200); self.end_headers()\n"
-        f"http.server.HTTPServer(('127.0.0.1', {port}), Ok).serve_forever()\n"
+        "import http.server, signal, subprocess, sys\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nchild ="
+        " subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(15, signal.SIG_IGN);"
+        " time.sleep(60)'])\nprint('child', child.pid, flush=True)\nclass"
+        " Ok(http.server.BaseHTTPRequestHandler):\n    def do_GET(self): self.send_response(200);"
+        f" self.end_headers()\nhttp.server.HTTPServer(('127.0.0.1', {port}), Ok).serve_forever()\n"
     )
     with Servers() as servers:
         started = list(
             servers.start(
-                [Launch(name="s", command=(sys.executable, "-c", stubborn), url=f"http://127.0.0.1:{port}")], tmp_path, seconds=20
+                [Launch(name="s", command=(sys.executable, "-c", stubborn), url=f"http://127.0.0.1:{port}")],
+                tmp_path,
+                seconds=20,
             )
         )
         servers.watch()
@@ -125,12 +142,14 @@ def test_a_server_that_ignores_the_request_to_end_is_killed_with_its_children(tm
 def test_a_killed_command_leaves_no_server(tmp_path: Path) -> None:
     port = free_port()
     script = (
-        "import sys, time\nfrom pathlib import Path\nfrom specdec.rehearsal.engines.processes import Launch, Servers\n"
-        f"launch = Launch(name='g', command=(sys.executable, '-m', 'specdec', 'golden', '--port', '{port}'), url='http://127.0.0.1:{port}')\n"
-        f"for _, _, pid in Servers().start([launch], Path({str(tmp_path)!r}), seconds=30): print(pid, flush=True)\n"
-        "time.sleep(60)\n"
+        "import sys, time\nfrom pathlib import Path\nfrom specdec.rehearsal.engines.processes import Launch,"
+        " Servers\nlaunch = Launch(name='g', command=(sys.executable, '-m', 'specdec', 'golden', '--port',"
+        f" '{port}'), url='http://127.0.0.1:{port}')\nfor _, _, pid in Servers().start([launch],"
+        f" Path({str(tmp_path)!r}), seconds=30): print(pid, flush=True)\ntime.sleep(60)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=CHECKOUT) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=CHECKOUT
+    ) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
         assert alive(pid)
@@ -150,7 +169,9 @@ def test_a_taken_port_is_named() -> None:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
         port = holder.getsockname()[1]
-        with pytest.raises(EnvironmentFault, match=f"Port {port} of 127.0.0.1 cannot be used: Address already in use"):
+        with pytest.raises(
+            EnvironmentFault, match=f"Port {port} of 127.0.0.1 cannot be used: Address already in use"
+        ):
             require_free(port)
 
 
@@ -215,7 +236,10 @@ def test_a_file_in_the_way_of_the_runs_is_named(tmp_path: Path) -> None:
 
 def test_a_wrong_experiment_starts_nothing(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
-    wrong.write_text((CHECKOUT / "experiment.toml").read_text(encoding="utf-8").replace("devices = 8", "devises = 8"), encoding="utf-8")
+    wrong.write_text(
+        (CHECKOUT / "experiment.toml").read_text(encoding="utf-8").replace("devices = 8", "devises = 8"),
+        encoding="utf-8",
+    )
     ended = rehearse(tmp_path, "--experiment", str(wrong))
     assert ended.returncode == 2
     assert "serving.devises = 8" in ended.stderr
@@ -232,7 +256,9 @@ def test_a_second_rehearsal_is_refused(tmp_path: Path) -> None:
     assert f"Another rehearsal is running (process {os.getpid()}" in ended.stderr
 
 
-def test_what_is_kept_is_named_refuses_the_next_and_can_be_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_is_named_refuses_the_next_and_can_be_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     try:
@@ -251,7 +277,9 @@ def test_what_is_kept_is_named_refuses_the_next_and_can_be_ended(tmp_path: Path,
         process.kill()
 
 
-def test_a_later_process_of_the_same_number_is_not_taken_for_the_kept_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_process_of_the_same_number_is_not_taken_for_the_kept_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     mine = kept.described("me", "http://127.0.0.1:1", os.getpid())
     kept.write([kept.Kept(mine.name, mine.url, mine.pid, mine.started - 1)])
@@ -308,14 +336,18 @@ def test_a_full_disk_is_found_before_the_weights(tmp_path: Path, monkeypatch: py
         return Usage(1 << 40, 1 << 40, 100 << 20)
 
     monkeypatch.setattr("shutil.disk_usage", full)
-    with pytest.raises(EnvironmentFault, match=r"No space for the model's weights .* 100 MB are free") as caught:
+    with pytest.raises(
+        EnvironmentFault, match=r"No space for the model's weights .* 100 MB are free"
+    ) as caught:
         weights.half_precision(tmp_path)
     assert caught.value.remedy is not None
     assert "XDG_CACHE_HOME" in caught.value.remedy
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_disk_that_fills_up_leaves_no_half_written_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_leaves_no_half_written_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fills(_: Any, path: Path, __: object) -> None:
         path.write_bytes(b"half")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -357,7 +389,9 @@ def test_weights_of_another_version_do_not_stay(tmp_path: Path, monkeypatch: pyt
     assert set(tmp_path.iterdir()) == {made, made.with_suffix(".json"), tmp_path / "another-model.gguf"}
 
 
-def test_an_engine_that_is_not_installed_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_is_not_installed_says_what_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = importlib.util.find_spec
 
     def without(name: str, package: str | None = None) -> Any:

@@ -26,7 +26,12 @@ OBJECT = '{"id": 1, "paid": true}'
         ("json", f"Go on:\n{OBJECT}", "{id: 4, paid: no}\n{id: 5, paid: no}", False),
         ("code", "", "Here it is:\ndef area(side):\n    return side ** 2\n\ndef half(x):", True),
         ("code", "", "Here is how to write code.\nFirst, think.\nreturn later", False),
-        ("story", "", "The keeper climbed the stairs and lit the lamp before the storm came in from the west.", True),
+        (
+            "story",
+            "",
+            "The keeper climbed the stairs and lit the lamp before the storm came in from the west.",
+            True,
+        ),
         ("story", "", "He went down to the sea and he slept. " * 2, False),
         ("explanation", "", "Too short.", False),
     ],
@@ -45,6 +50,10 @@ def test_the_first_that_keep_the_rule_are_chosen() -> None:
 
 def test_the_shipped_set_is_made_of_candidates() -> None:
     lines = (CHECKOUT / "scripts" / "rehearsal_candidates.jsonl").read_text(encoding="utf-8").splitlines()
-    shipped = (CHECKOUT / "specdec" / "benchmark" / "prompt_sets" / "rehearsal.jsonl").read_text(encoding="utf-8").splitlines()
+    shipped = (
+        (CHECKOUT / "specdec" / "benchmark" / "prompt_sets" / "rehearsal.jsonl")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    )
     assert [line for line in lines if line in shipped] == shipped
     assert Counter(json.loads(line)["test_case"] for line in shipped) == choose_prompts.KEPT

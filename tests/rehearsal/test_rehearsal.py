@@ -18,7 +18,9 @@ from specdec.report import write
 
 
 def children_of(marker: str) -> list[str]:
-    """Command lines of processes whose environment names ``marker``: everything that a rehearsal started has inherited it."""
+    """Command lines of processes whose environment names ``marker``: everything that a rehearsal started has
+    inherited it.
+    """
     found: list[str] = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -66,7 +68,11 @@ def test_structured_prompts_gain_and_the_text_stays_the_same(tmp_path: Path) -> 
     manifest = RunManifest.from_json((folder / "manifest.json").read_text(encoding="utf-8"))
     assert manifest.environment["engine"]["name"] == "llama.cpp"
     records = list(read_records(folder / "records.jsonl"))
-    assert all(len(record.chunk_times) == record.output_tokens for record in records if record.variant == "baseline" and not record.warmup)
+    assert all(
+        len(record.chunk_times) == record.output_tokens
+        for record in records
+        if record.variant == "baseline" and not record.warmup
+    )
     assert children_of(f"XDG_STATE_HOME={tmp_path / 'state'}") == []
     assert [path.name for path in tmp_path.glob("specdec-rehearsal-*")] == []
 

@@ -47,7 +47,11 @@ class Refusing:
 
 def test_one_variant_per_window_beside_the_baseline() -> None:
     made = variants(load(EXPERIMENT), [2, 7])
-    assert [(variant.name, variant.window) for variant in made] == [("baseline", None), ("window-2", 2), ("window-7", 7)]
+    assert [(variant.name, variant.window) for variant in made] == [
+        ("baseline", None),
+        ("window-2", 2),
+        ("window-7", 7),
+    ]
     assert len({variant.draft for variant in made[1:]}) == 1
 
 
@@ -72,9 +76,13 @@ def test_every_window_is_asked_the_prompts_of_this_machine(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_the_smallest_windows_really_propose(tmp_path: Path) -> None:
     line = "The quick brown fox jumps over the lazy dog."
-    (tmp_path / "prompts.txt").write_text(f"Write this line twenty times: {line} {line} {line}\n", encoding="utf-8")
+    (tmp_path / "prompts.txt").write_text(
+        f"Write this line twenty times: {line} {line} {line}\n", encoding="utf-8"
+    )
     default = load(EXPERIMENT)
-    benchmark = default.benchmark.model_copy(update={"prompts": str(tmp_path / "prompts.txt"), "output_tokens": 48})
+    benchmark = default.benchmark.model_copy(
+        update={"prompts": str(tmp_path / "prompts.txt"), "output_tokens": 48}
+    )
     engine = LlamaCpp(cache=cache_folder(os.environ) / "weights")
     manifest = sweep(default.model_copy(update={"benchmark": benchmark}), [1, 2], engine, tmp_path)
     records = list(measured(read_records(tmp_path / manifest.run / "records.jsonl")))

@@ -1,6 +1,8 @@
-"""A simulated run with known acceptance and step times, written as a real run folder is: the reports' test data.
+"""A simulated run with known acceptance and step times, written as a real run folder is: the reports' test
+data.
 
-The simulation is of a fused server (NxD Inference counts: at most ``window`` tokens leave a step). Same arguments, same bytes.
+The simulation is of a fused server (NxD Inference counts: at most ``window`` tokens leave a step). Same
+arguments, same bytes.
 """
 
 from __future__ import annotations
@@ -20,12 +22,30 @@ RUN = "20261129T180000Z-5a17ed"
 BASE_STEP = 0.045
 DRAFT_COST = 0.15
 TTFT = 0.21
-WORDS = ("the", "target", "model", "checks", "what", "the", "draft", "proposes", "and", "keeps", "every", "token", "it", "agrees", "with")
+WORDS = (
+    "the",
+    "target",
+    "model",
+    "checks",
+    "what",
+    "the",
+    "draft",
+    "proposes",
+    "and",
+    "keeps",
+    "every",
+    "token",
+    "it",
+    "agrees",
+    "with",
+)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One test case: its class, the chance that the next proposed token is kept, and how many prompts it has."""
+    """One test case: its class, the chance that the next proposed token is kept, and how many prompts it
+    has.
+    """
 
     name: str
     prompt_class: str
@@ -56,7 +76,9 @@ def records(
     run: str = RUN,
     speculative: Sequence[str] = ("speculative",),
 ) -> list[RequestRecord]:
-    """All requests of a run, in the order they were sent: variants alternate within each repeat of each prompt."""
+    """All requests of a run, in the order they were sent: variants alternate within each repeat of each
+    prompt.
+    """
     chance = random.Random(seed)
     found: list[RequestRecord] = []
     clock = 100.0
@@ -64,7 +86,9 @@ def records(
         for case in cases:
             for number in range(case.prompts):
                 for variant in ("baseline", *speculative):
-                    times, counts = _stream(chance, case.acceptance if variant != "baseline" else None, window, tokens, base_step)
+                    times, counts = _stream(
+                        chance, case.acceptance if variant != "baseline" else None, window, tokens, base_step
+                    )
                     closed = times[-1] + 0.002
                     found.append(
                         RequestRecord(
@@ -98,7 +122,9 @@ def records(
 
 
 def spoiled(whole: Sequence[RequestRecord]) -> list[RequestRecord]:
-    """The same run with what goes wrong in real ones: a warm-up, a timeout, an early end, and one text that differs."""
+    """The same run with what goes wrong in real ones: a warm-up, a timeout, an early end, and one text that
+    differs.
+    """
     found = list(whole)
     found.insert(0, replace(found[0], warmup=True))
     timeout = next(i for i, r in enumerate(found) if r.variant == "speculative" and r.test_case == "sonnet")
@@ -113,17 +139,25 @@ def spoiled(whole: Sequence[RequestRecord]) -> list[RequestRecord]:
         closed=None,
         text="",
     )
-    early = next(i for i, r in enumerate(found) if r.variant == "baseline" and r.test_case == "extract-fields")
+    early = next(
+        i for i, r in enumerate(found) if r.variant == "baseline" and r.test_case == "extract-fields"
+    )
     found[early] = replace(found[early], outcome="early-eos", finish_reason="stop")
     for index, record in enumerate(found):
         if record.variant == "speculative" and record.prompt == "essay-1":
             at = record.text.index("draft")
-            found[index] = replace(record, text=record.text[:at] + "<script>smaller</script> model" + record.text[at + 5 :])
+            found[index] = replace(
+                record, text=record.text[:at] + "<script>smaller</script> model" + record.text[at + 5 :]
+            )
     return found
 
 
 def manifest(
-    lines: Sequence[RequestRecord], *, window: int = 7, status: str = "complete", environment: dict[str, Any] | None = None
+    lines: Sequence[RequestRecord],
+    *,
+    window: int = 7,
+    status: str = "complete",
+    environment: dict[str, Any] | None = None,
 ) -> RunManifest:
     """The manifest that belongs to these records, with the shipped experiment as its configuration."""
     experiment = load(Path(__file__).parents[2] / "experiment.toml")

@@ -1,4 +1,6 @@
-"""``specdec report`` as a user calls it: which run is meant, what is printed, what is written, how it ends."""
+"""``specdec report`` as a user calls it: which run is meant, what is printed, what is written, how it
+ends.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from botocore.stub import Stubber
 from click.testing import CliRunner, Result
 
 from specdec.cli import cli
-from specdec.errors import EXIT_BAD_INPUT, EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_OK, EnvironmentFault, SpecdecError
+from specdec.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_ENVIRONMENT,
+    EXIT_FAILED,
+    EXIT_OK,
+    EnvironmentFault,
+    SpecdecError,
+)
 from specdec.report.fetch import bucket_of, find
 from tests.report.sample import CASES, RUN, records, write_run
 
@@ -41,7 +50,13 @@ def test_latest_run_is_judged_printed_and_written(runs: Path) -> None:
     assert result.return_value == EXIT_OK
     assert "repeat-line" in result.stdout
     assert str(runs / RUN / "report.html") in result.stderr
-    assert {path.name for path in (runs / RUN).iterdir()} == {"records.jsonl", "manifest.json", "report.html", "report.md", "report.json"}
+    assert {path.name for path in (runs / RUN).iterdir()} == {
+        "records.jsonl",
+        "manifest.json",
+        "report.html",
+        "report.md",
+        "report.json",
+    }
 
 
 def test_json_is_the_list_of_numbers(runs: Path) -> None:
@@ -57,7 +72,9 @@ def test_run_that_failed_ends_with_1(tmp_path: Path) -> None:
     assert "This run is failed" in result.stdout
 
 
-@pytest.mark.parametrize("arguments", [("nowhere",), ("s3://bucket/models/x/y",), ("s3://",), ("a", "b", "c")])
+@pytest.mark.parametrize(
+    "arguments", [("nowhere",), ("s3://bucket/models/x/y",), ("s3://",), ("a", "b", "c")]
+)
 def test_no_such_run_ends_with_2(runs: Path, arguments: tuple[str, ...]) -> None:
     fault = _fault(_report(runs, *arguments))
     assert fault.exit_code == EXIT_BAD_INPUT
@@ -127,7 +144,12 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Session:
 
 
 def _stack(**more: Any) -> dict[str, Any]:
-    return {"Stacks": [{"StackName": STACK, "CreationTime": "2026-11-29T00:00:00Z", "StackStatus": "CREATE_COMPLETE"} | more]}
+    return {
+        "Stacks": [
+            {"StackName": STACK, "CreationTime": "2026-11-29T00:00:00Z", "StackStatus": "CREATE_COMPLETE"}
+            | more
+        ]
+    }
 
 
 def test_latest_run_of_a_stacks_bucket(session: _Session, tmp_path: Path) -> None:
@@ -136,7 +158,10 @@ def test_latest_run_of_a_stacks_bucket(session: _Session, tmp_path: Path) -> Non
     result = _report(tmp_path / "runs", "--stack", STACK)
     assert result.return_value == EXIT_OK
     assert (tmp_path / "runs" / "20261129T000000Z-bbbbbb" / "report.html").exists()
-    assert session.regions == ["us-east-2", "us-east-2"], "the region is the one that the stack's name ends with"
+    assert session.regions == [
+        "us-east-2",
+        "us-east-2",
+    ], "the region is the one that the stack's name ends with"
 
 
 def test_run_by_its_address(session: _Session, tmp_path: Path) -> None:
@@ -161,12 +186,16 @@ def test_bucket_is_found_without_an_output(session: _Session) -> None:
         "LastUpdatedTimestamp": "2026-11-29T00:00:00Z",
         "ResourceStatus": "CREATE_COMPLETE",
     }
-    session.stub.add_response("list_stack_resources", {"StackResourceSummaries": [made]}, {"StackName": STACK})
+    session.stub.add_response(
+        "list_stack_resources", {"StackResourceSummaries": [made]}, {"StackName": STACK}
+    )
     assert bucket_of(STACK, session, "us-east-2") == BUCKET
 
 
 def test_stack_that_is_not_there(session: _Session, tmp_path: Path) -> None:
-    session.stub.add_client_error("describe_stacks", "ValidationError", f"Stack with id {STACK} does not exist", 400)
+    session.stub.add_client_error(
+        "describe_stacks", "ValidationError", f"Stack with id {STACK} does not exist", 400
+    )
     fault = _fault(_report(tmp_path / "runs", "--stack", STACK))
     assert fault.exit_code == EXIT_BAD_INPUT
     assert f"'{STACK}': is not deployed in region us-east-2" in str(fault)

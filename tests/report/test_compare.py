@@ -82,7 +82,9 @@ def test_incomplete_run_is_refused(first: Path, tmp_path: Path) -> None:
 
 
 def test_same_texts_under_other_prompt_names_do_not_pair(first: Path, tmp_path: Path) -> None:
-    renamed = [replace(line, prompt=f"new-{line.prompt}") for line in records(cases=FEW, tokens=20, run=LATER)]
+    renamed = [
+        replace(line, prompt=f"new-{line.prompt}") for line in records(cases=FEW, tokens=20, run=LATER)
+    ]
     change = compare(read_run(first), read_run(write_run(tmp_path / LATER, renamed)))
     assert {row.decision for row in change.rows} == {"undecided"}
     assert {row.ratio for row in change.rows} == {None}
@@ -90,6 +92,11 @@ def test_same_texts_under_other_prompt_names_do_not_pair(first: Path, tmp_path: 
 
 def test_other_prompts_under_the_same_names_are_not_paired(first: Path, tmp_path: Path) -> None:
     own = read_run(first)
-    other = replace(own, records=tuple(replace(record, prompt_tokens=(record.prompt_tokens or 0) + 1) for record in own.records))
+    other = replace(
+        own,
+        records=tuple(
+            replace(record, prompt_tokens=(record.prompt_tokens or 0) + 1) for record in own.records
+        ),
+    )
     with pytest.raises(BadInputError, match="asked other prompts"):
         compare(own, other)

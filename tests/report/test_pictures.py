@@ -1,4 +1,6 @@
-"""Pictures live inside the page: its colours, no ids that clash, nothing fetched, the same bytes each time."""
+"""Pictures live inside the page: its colours, no ids that clash, nothing fetched, the same bytes each
+time.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +30,32 @@ def _steps() -> Picture:
 
 
 def _acceptance() -> Picture:
-    return plots.acceptance("positions", "Acceptance", [("numbers", (0.95, 0.9, None)), ("sonnet", (0.3, None, None))], 1)
+    return plots.acceptance(
+        "positions", "Acceptance", [("numbers", (0.95, 0.9, None)), ("sonnet", (0.3, None, None))], 1
+    )
 
 
 def _windows() -> Picture:
-    curve = plots.Curve("numbers", (1, 2, 3), (50.0, 30.0, 33.0), (49.0, 29.0, 31.0), (51.0, 31.0, 36.0), ((3, 32.5),), 45.0, 2)
+    curve = plots.Curve(
+        "numbers",
+        (1, 2, 3),
+        (50.0, 30.0, 33.0),
+        (49.0, 29.0, 31.0),
+        (51.0, 31.0, 36.0),
+        ((3, 32.5),),
+        45.0,
+        2,
+    )
     return plots.window_curves("window", "Windows", [curve], 1)
 
 
-PICTURES = {"dots": _dots, "speed-ups": _speed_ups, "steps": _steps, "acceptance": _acceptance, "windows": _windows}
+PICTURES = {
+    "dots": _dots,
+    "speed-ups": _speed_ups,
+    "steps": _steps,
+    "acceptance": _acceptance,
+    "windows": _windows,
+}
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -63,7 +82,8 @@ def test_element_stands_alone_in_a_page(name: str) -> None:
 def test_colours_are_the_pages_and_text_is_text(name: str) -> None:
     svg = PICTURES[name]().svg
     assert "var(--ink)" in svg
-    # Only axes lines that matplotlib never paints may keep a colour of their own; every stand-in must be gone.
+    # Only axes lines that matplotlib never paints may keep a colour of their own; every stand-in must be
+    # gone.
     assert not re.findall(r"#[ab]0000[0-9]", svg)
     assert "<text" in svg
     assert "font-family" not in svg
@@ -77,12 +97,19 @@ def test_nothing_is_fetched(name: str) -> None:
 
 
 def test_words_carry_the_figures() -> None:
-    assert _dots().alt == "Time per output token, milliseconds, medians. repeat-line: baseline 45.2, a & <b> 14."
-    assert _speed_ups().alt == "Speed-up. numbers: 2.90, interval 2.70 to 3.10. sonnet: 0.80, too few prompts for an interval."
+    assert (
+        _dots().alt == "Time per output token, milliseconds, medians. repeat-line: baseline 45.2, a & <b> 14."
+    )
+    assert (
+        _speed_ups().alt
+        == "Speed-up. numbers: 2.90, interval 2.70 to 3.10. sonnet: 0.80, too few prompts for an interval."
+    )
     assert _steps().alt == "Steps. Mean tokens per step: numbers 2.60."
     assert _acceptance().alt == "Acceptance. numbers: 95%, 90%, too few. sonnet: 30%, too few, too few."
-    assert _windows().alt == (
-        "Windows. numbers: baseline 45, measured 32.5 at window 3, best predicted 30 at window 2; recommended window 2."
+    assert (
+        _windows().alt
+        == "Windows. numbers: baseline 45, measured 32.5 at window 3, best predicted 30 at window 2;"
+        " recommended window 2."
     )
 
 

@@ -116,7 +116,9 @@ def _rewrite_manifest(run: Path, **changes: object) -> None:
     ],
     ids=str,
 )
-def test_a_record_of_wrong_types_or_lengths_is_named_by_line_and_field(run: Path, changes: dict[str, object], said: str) -> None:
+def test_a_record_of_wrong_types_or_lengths_is_named_by_line_and_field(
+    run: Path, changes: dict[str, object], said: str
+) -> None:
     # The first is of the baseline: one token per chunk.
     plain = json.loads((run / "records.jsonl").read_text(encoding="utf-8").splitlines()[0])
     _rewrite(run, {name: value for name, value in (plain | changes).items() if value != "absent"})
@@ -131,16 +133,24 @@ def test_a_record_of_wrong_types_or_lengths_is_named_by_line_and_field(run: Path
     [
         ({"variants": 7}, "variants = 7 is not dict[str, dict[str, Any]]"),
         ({"variants": {"baseline": 7}}, "is not dict[str, dict[str, Any]]"),
-        ({"variants": {"baseline": {"window": "wide"}}}, "variants.baseline.window = 'wide' is not int | None"),
+        (
+            {"variants": {"baseline": {"window": "wide"}}},
+            "variants.baseline.window = 'wide' is not int | None",
+        ),
         ({"configuration": {"serving": 7}}, "configuration.serving = 7 is not dict[str, Any]"),
-        ({"configuration": {"variants": [7]}}, "configuration.variants = [7] is not tuple[dict[str, Any], ...]"),
+        (
+            {"configuration": {"variants": [7]}},
+            "configuration.variants = [7] is not tuple[dict[str, Any], ...]",
+        ),
         ({"environment": None}, "environment = None is not dict[str, Any]"),
         ({"status": "fine"}, "status = 'fine' is not Literal"),
         ({"counts": {"baseline": {"ok": "many"}}}, "is not dict[str, dict[str, int]]"),
     ],
     ids=str,
 )
-def test_a_manifest_of_wrong_types_is_named_by_field(run: Path, changes: dict[str, object], said: str) -> None:
+def test_a_manifest_of_wrong_types_is_named_by_field(
+    run: Path, changes: dict[str, object], said: str
+) -> None:
     _rewrite_manifest(run, **changes)
     message = _refusal(run)
     assert "is not a run manifest" in message

@@ -19,7 +19,9 @@ Line = dict[str, Any]
 
 
 def _tpot(line: Line) -> float:
-    return (line["chunk_times"][-1] - line["chunk_times"][0]) / (line["chunk_tokens"][-1] - line["chunk_tokens"][0])
+    return (line["chunk_times"][-1] - line["chunk_times"][0]) / (
+        line["chunk_tokens"][-1] - line["chunk_tokens"][0]
+    )
 
 
 def _median_tpot(lines: list[Line]) -> float:
@@ -35,7 +37,9 @@ def _median_e2e(lines: list[Line]) -> float:
 
 
 def _median_gap(lines: list[Line]) -> float:
-    return median((line["chunk_times"][-1] - line["chunk_times"][0]) / (len(line["chunk_times"]) - 1) for line in lines)
+    return median(
+        (line["chunk_times"][-1] - line["chunk_times"][0]) / (len(line["chunk_times"]) - 1) for line in lines
+    )
 
 
 def _tokens_per_step(lines: list[Line]) -> float:
@@ -56,7 +60,9 @@ def _speed_up(lines: list[Line]) -> float:
 def _same_texts(lines: list[Line]) -> float:
     texts = {(line["variant"], line["prompt"], line["repeat"]): line["text"] for line in lines}
     pairs = [
-        (text, texts.get(("speculative", prompt, repeat))) for (variant, prompt, repeat), text in texts.items() if variant == "baseline"
+        (text, texts.get(("speculative", prompt, repeat)))
+        for (variant, prompt, repeat), text in texts.items()
+        if variant == "baseline"
     ]
     return sum(one == other for one, other in pairs)
 
@@ -90,16 +96,21 @@ def numbers(written: Written) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("key", FOLLOWED)
-def test_number_follows_from_its_lines(key: str, lines: list[Line], numbers: dict[str, dict[str, Any]]) -> None:
+def test_number_follows_from_its_lines(
+    key: str, lines: list[Line], numbers: dict[str, dict[str, Any]]
+) -> None:
     number = numbers[key]
-    assert FOLLOWED[key]([lines[line - 1] for line in number["lines"]]) == pytest.approx(number["value"], rel=1e-9)
+    assert FOLLOWED[key]([lines[line - 1] for line in number["lines"]]) == pytest.approx(
+        number["value"], rel=1e-9
+    )
 
 
 def test_lines_are_the_right_ones(lines: list[Line], numbers: dict[str, dict[str, Any]]) -> None:
     expected = [
         place
         for place, line in enumerate(lines, 1)
-        if (line["variant"], line["test_case"], line["outcome"], line["warmup"]) == ("speculative", "sonnet", "ok", False)
+        if (line["variant"], line["test_case"], line["outcome"], line["warmup"])
+        == ("speculative", "sonnet", "ok", False)
     ]
     assert numbers["tpot/speculative/sonnet"]["lines"] == expected
     assert len(expected) == 11, "one of the twelve timed out"

@@ -67,7 +67,9 @@ def test_page_is_whole_and_names_are_unique(page: _Page) -> None:
 
 
 def test_page_asks_for_nothing(html: str, page: _Page) -> None:
-    assert not [tag for tag, _ in page.tags if tag in {"script", "link", "iframe", "img", "object", "embed", "base"}]
+    assert not [
+        tag for tag, _ in page.tags if tag in {"script", "link", "iframe", "img", "object", "embed", "base"}
+    ]
     for tag, attributes in page.tags:
         assert "src" not in attributes, tag
         assert not [name for name in attributes if name.startswith("on")], tag
@@ -93,7 +95,9 @@ def test_page_can_be_read_without_seeing_it(page: _Page) -> None:
     heads = [attributes.get("scope") for tag, attributes in page.tags if tag == "th"]
     assert heads
     assert all(heads)
-    scrolled = [attributes for tag, attributes in page.tags if attributes.get("role") == "region" and tag == "div"]
+    scrolled = [
+        attributes for tag, attributes in page.tags if attributes.get("role") == "region" and tag == "div"
+    ]
     assert all(region["tabindex"] == "0" and region["aria-labelledby"] in page.ids for region in scrolled)
     assert ("html", {"lang": "en"}) in page.tags
 
@@ -153,8 +157,14 @@ def test_emulation_is_said_at_the_top(html: str) -> None:
 
 
 def test_emulated_parts_are_named_at_the_top_and_explained_below(tmp_path: Path) -> None:
-    emulated = {"AWS": "an emulator took the stack", "engine, 1": "a CPU.", "engine, 2": "One request in flight."}
-    made = write(write_run(tmp_path / RUN, records(cases=CASES[:1], tokens=20), environment={"emulated": emulated}))
+    emulated = {
+        "AWS": "an emulator took the stack",
+        "engine, 1": "a CPU.",
+        "engine, 2": "One request in flight.",
+    }
+    made = write(
+        write_run(tmp_path / RUN, records(cases=CASES[:1], tokens=20), environment={"emulated": emulated})
+    )
     text = made.markdown.read_text(encoding="utf-8")
     assert "> Not all of this is real: AWS, engine. What this cannot show, below, says how.\n" in text
     assert "- Not real: engine. One request in flight.\n" in text
@@ -179,7 +189,11 @@ def test_terminal_in_colour_says_the_same(written: Written) -> None:
 def test_several_speculative_variants_are_told_apart(tmp_path: Path) -> None:
     lines = records(cases=CASES[:3], tokens=40, speculative=("window-4", "window-7"))
     made = write(write_run(tmp_path / RUN, lines))
-    for text in (made.html.read_text(encoding="utf-8"), made.markdown.read_text(encoding="utf-8"), terminal.render(made.verdict)):
+    for text in (
+        made.html.read_text(encoding="utf-8"),
+        made.markdown.read_text(encoding="utf-8"),
+        terminal.render(made.verdict),
+    ):
         assert "window-4" in text
         assert "window-7" in text
     assert max(map(len, terminal.render(made.verdict).splitlines())) <= 100
@@ -205,4 +219,12 @@ def test_run_with_nothing_measured(tmp_path: Path) -> None:
 
 
 def _refused(line: RequestRecord) -> RequestRecord:
-    return replace(line, outcome="refused", error="connection refused", chunk_times=(), chunk_tokens=None, output_tokens=None, closed=None)
+    return replace(
+        line,
+        outcome="refused",
+        error="connection refused",
+        chunk_times=(),
+        chunk_tokens=None,
+        output_tokens=None,
+        closed=None,
+    )

@@ -1,6 +1,8 @@
-"""A stand-in for the AWS command line in front of a folder. Says what the real one says when something is refused.
+"""A stand-in for the AWS command line in front of a folder. Says what the real one says when something is
+refused.
 
-Environment: FAKE_S3 (folder), KILL_AT ("3", "3+" or "3~": kill the whole process group before, after or amid the third call).
+Environment: FAKE_S3 (folder), KILL_AT ("3", "3+" or "3~": kill the whole process group before, after or amid
+the third call).
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ def option(arguments: list[str], name: str) -> str:
 
 
 def refuse(code: str, operation: str) -> None:
-    print(f"An error occurred ({code}) when calling the {operation} operation: refused by the stand-in", file=sys.stderr)
+    print(
+        f"An error occurred ({code}) when calling the {operation} operation: refused by the stand-in",
+        file=sys.stderr,
+    )
     sys.exit(254)
 
 
@@ -75,7 +80,11 @@ def put_object(arguments: list[str], _: bool) -> None:
 def copy(arguments: list[str], amid: bool) -> None:
     if amid:
         kill()  # a multipart upload that is not completed leaves no object
-    store(Path(arguments[2]), key_of(arguments[3]), option(arguments, "--metadata") if "--metadata" in arguments else "")
+    store(
+        Path(arguments[2]),
+        key_of(arguments[3]),
+        option(arguments, "--metadata") if "--metadata" in arguments else "",
+    )
 
 
 def sync(arguments: list[str], amid: bool) -> None:

@@ -64,7 +64,12 @@ class Pod:
     def start(self, script: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             ["bash", str(SCRIPTS / script), *arguments],
-            env={"PATH": f"{self.bin}:{os.environ['PATH']}", "FAKE_S3": str(self.folder / "s3"), "PAUSE": "0.05", **environment},
+            env={
+                "PATH": f"{self.bin}:{os.environ['PATH']}",
+                "FAKE_S3": str(self.folder / "s3"),
+                "PAUSE": "0.05",
+                **environment,
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -102,7 +107,7 @@ def serving(web: Web) -> Generator[Web]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that the base class gives it
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -122,14 +127,20 @@ def git_id(content: bytes) -> str:
 
 
 def tree(files: dict[str, bytes], large: set[str]) -> list[dict[str, object]]:
-    """The hub's listing of a model: large files carry the digest of their content, the others their git blob id."""
+    """The hub's listing of a model: large files carry the digest of their content, the others their git blob
+    id.
+    """
     return [
         {
             "type": "file",
             "path": path,
             "size": len(content),
             "oid": git_id(content),
-            **({"lfs": {"oid": hashlib.sha256(content).hexdigest(), "size": len(content)}} if path in large else {}),
+            **(
+                {"lfs": {"oid": hashlib.sha256(content).hexdigest(), "size": len(content)}}
+                if path in large
+                else {}
+            ),
         }
         for path, content in files.items()
     ]

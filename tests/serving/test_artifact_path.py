@@ -22,10 +22,14 @@ COMPILED: dict[str, st.SearchStrategy[Any]] = {
     "serving.max_model_len": st.integers(1025, 40960),
     "serving.max_num_seqs": st.integers(5, 64),
     "serving.sequence_parallel": st.just(True),
-    "serving.overrides": st.dictionaries(st.sampled_from(["fused_qkv", "async_mode"]), st.booleans(), min_size=1),
+    "serving.overrides": st.dictionaries(
+        st.sampled_from(["fused_qkv", "async_mode"]), st.booleans(), min_size=1
+    ),
     "variant.tensor_parallel_degree": st.sampled_from([8, 16, 64]),
     "variant.max_num_seqs": st.sampled_from([1, 2, 8]),
-    "variant.overrides": st.dictionaries(st.sampled_from(["fused_qkv", "qk_layernorm"]), st.booleans(), min_size=1),
+    "variant.overrides": st.dictionaries(
+        st.sampled_from(["fused_qkv", "qk_layernorm"]), st.booleans(), min_size=1
+    ),
     "variant.mode": st.just("eagle"),
     "variant.draft": st.just("Qwen/Qwen3-0.6B"),
     "variant.window": st.integers(2, 32).filter(lambda window: window != 7),
@@ -60,7 +64,11 @@ def changed(field: str, value: Any) -> Experiment:
         case "revision":
             return DEFAULT.model_copy(update={"models": {name: ModelFacts(revision=value)}})
         case _:
-            update = {section: getattr(DEFAULT, section).model_copy(update={name: value})} if name else {section: value}
+            update = (
+                {section: getattr(DEFAULT, section).model_copy(update={name: value})}
+                if name
+                else {section: value}
+            )
             return DEFAULT.model_copy(update=update)
 
 

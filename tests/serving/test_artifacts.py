@@ -1,4 +1,6 @@
-"""The life of a compiled artifact: restored, compiled, kept, refused, and interrupted at every step. The scripts run as they are."""
+"""The life of a compiled artifact: restored, compiled, kept, refused, and interrupted at every step. The
+scripts run as they are.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,15 @@ LIBRARY = {
         "sequence_parallel_enabled": False,
         "on_device_sampling_config": {"do_sample": False, "top_k": 1},
     },
-    "fused_spec_config": {"draft_model_path": "/store/Qwen/Qwen3-1.7B/70d244cc86ccca08cf5af4e1e306ecf908b1ad5e"},
+    "fused_spec_config": {
+        "draft_model_path": "/store/Qwen/Qwen3-1.7B/70d244cc86ccca08cf5af4e1e306ecf908b1ad5e"
+    },
 }
-FILES = {"neuron_config.json": json.dumps(LIBRARY), "model.pt": "graph", "weights/tp0_sharded_checkpoint.safetensors": "weights"}
+FILES = {
+    "neuron_config.json": json.dumps(LIBRARY),
+    "model.pt": "graph",
+    "weights/tp0_sharded_checkpoint.safetensors": "weights",
+}
 
 
 @pytest.fixture
@@ -87,7 +95,12 @@ def kept(pod: Pod, **marker: object) -> None:
         pod.put(f"{ARTIFACT}/first/{path}", text)
     sizes = {path: len(text) for path, text in FILES.items()}
     configuration = artifact_configuration(EXPERIMENT, VARIANT)
-    whole = {"attempt": "first", "configuration": configuration, "models": {"Org/Model": "c1"}, "files": sizes}
+    whole = {
+        "attempt": "first",
+        "configuration": configuration,
+        "models": {"Org/Model": "c1"},
+        "files": sizes,
+    }
     pod.put(f"{ARTIFACT}/marker.json", whole | marker)
 
 
@@ -153,7 +166,9 @@ def test_models_that_never_arrive_end_the_wait(pod: Pod) -> None:
         ({"files": dict.fromkeys(FILES, 1)}, "differ from its marker"),
     ],
 )
-def test_an_artifact_that_is_not_what_was_asked_for_is_refused(pod: Pod, marker: dict[str, object], words: str) -> None:
+def test_an_artifact_that_is_not_what_was_asked_for_is_refused(
+    pod: Pod, marker: dict[str, object], words: str
+) -> None:
     kept(pod, **marker)
     code, output = pod.run("restore.sh", **environment(pod))
     assert code == 1
@@ -161,8 +176,12 @@ def test_an_artifact_that_is_not_what_was_asked_for_is_refused(pod: Pod, marker:
     assert not whole(pod)
 
 
-@pytest.mark.parametrize(("field", "value"), [("speculation_length", 15), ("tp_degree", 64), ("enable_fused_speculation", False)])
-def test_the_librarys_own_configuration_file_is_compared(pod: Pod, server: Web, field: str, value: object) -> None:
+@pytest.mark.parametrize(
+    ("field", "value"), [("speculation_length", 15), ("tp_degree", 64), ("enable_fused_speculation", False)]
+)
+def test_the_librarys_own_configuration_file_is_compared(
+    pod: Pod, server: Web, field: str, value: object
+) -> None:
     other = json.dumps(LIBRARY | {"neuron_config": LIBRARY["neuron_config"] | {field: value}})
     kept(pod)
     pod.put(f"{ARTIFACT}/first/neuron_config.json", other)
@@ -202,15 +221,22 @@ def test_nothing_is_kept_of_a_server_that_is_not_healthy(pod: Pod, server: Web) 
     assert not whole(pod)
 
 
-def test_the_second_of_two_servers_that_compiled_the_same_does_not_touch_the_first_ones(pod: Pod, server: Web) -> None:
+def test_the_second_of_two_servers_that_compiled_the_same_does_not_touch_the_first_ones(
+    pod: Pod, server: Web
+) -> None:
     compiled(pod)
-    # The other server's marker appears between this one's look and its own marker: at the third call, after the upload.
+    # The other server's marker appears between this one's look and its own marker: at the third call, after
+    # the upload.
     pod.program("aws-real", (pod.bin / "aws").read_text().splitlines()[1])
     marker = pod.folder / "first.json"
     kept(pod)
     (pod.bucket / ARTIFACT / "marker.json").rename(marker)
     first = pod.read(f"{ARTIFACT}/first/model.pt")
-    pod.program("aws", f'case "$*" in *put-object*) cp "{marker}" "{pod.bucket / ARTIFACT / "marker.json"}";; esac; exec aws-real "$@"')
+    pod.program(
+        "aws",
+        f'case "$*" in *put-object*) cp "{marker}" "{pod.bucket / ARTIFACT / "marker.json"}";; esac; exec'
+        ' aws-real "$@"',
+    )
     output = keep(pod, lambda: whole(pod), SERVER=server.url)
     assert "another server was first" in output
     assert pod.read(f"{ARTIFACT}/marker.json") == marker.read_text()
@@ -270,7 +296,9 @@ def test_killed_at_every_step_of_restoring_no_half_artifact_is_served(pod: Pod) 
 def test_a_full_disk_is_not_served(pod: Pod) -> None:
     kept(pod)
     aws = (pod.bin / "aws").read_text().splitlines()[1]
-    pod.program("aws", f'case "$*" in *sync*) echo "[Errno 28] No space left on device" >&2; exit 1;; esac; {aws}')
+    pod.program(
+        "aws", f'case "$*" in *sync*) echo "[Errno 28] No space left on device" >&2; exit 1;; esac; {aws}'
+    )
     code, output = pod.run("restore.sh", **environment(pod))
     assert code == 1
     assert "No space left on device" in output

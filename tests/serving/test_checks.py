@@ -52,7 +52,13 @@ def edited(*edits: tuple[str, str], more: str = "") -> str:
 
 
 CASES = {
-    "a stack that is not there": ([("vllm-0.9.1-sdk-2.26.1", "vllm-9")], "", "serving.stack", "vllm-9", "Use one of vllm-0.9.1"),
+    "a stack that is not there": (
+        [("vllm-0.9.1-sdk-2.26.1", "vllm-9")],
+        "",
+        "serving.stack",
+        "vllm-9",
+        "Use one of vllm-0.9.1",
+    ),
     "a mode the stack has not": (
         [("vllm-0.9.1-sdk-2.26.1", "vllm-0.16.0-sdk-2.31.1")],
         "",
@@ -60,7 +66,13 @@ CASES = {
         "fused",
         "Use serving.stack = vllm-0.9.1-sdk-2.26.1; its own modes: eagle",
     ),
-    "a mode no stack has": ([('"fused"', '"vanilla"')], "", "variants[1].mode", "vanilla", "No stack in the catalogue"),
+    "a mode no stack has": (
+        [('"fused"', '"vanilla"')],
+        "",
+        "variants[1].mode",
+        "vanilla",
+        "No stack in the catalogue",
+    ),
     "a Qwen3 draft for EAGLE": (
         [('"fused"', '"eagle"')],
         "",
@@ -83,13 +95,22 @@ CASES = {
         "Use one of",
     ),
     "a gated model without a token": (
-        [("Qwen/Qwen3-32B", "meta-llama/Llama-3.3-70B-Instruct"), ("Qwen/Qwen3-1.7B", "meta-llama/Llama-3.2-1B-Instruct")],
+        [
+            ("Qwen/Qwen3-32B", "meta-llama/Llama-3.3-70B-Instruct"),
+            ("Qwen/Qwen3-1.7B", "meta-llama/Llama-3.2-1B-Instruct"),
+        ],
         "",
         "serving.hf_token_secret",
         None,
         "Put the token in Secrets Manager",
     ),
-    "an unknown model": ([("Qwen/Qwen3-32B", "acme/target")], "", "serving.target", "acme/target", '[models."<id>"]'),
+    "an unknown model": (
+        [("Qwen/Qwen3-32B", "acme/target")],
+        "",
+        "serving.target",
+        "acme/target",
+        '[models."<id>"]',
+    ),
     "half a model": (
         [("Qwen/Qwen3-32B", "acme/target")],
         '\n[models."acme/target"]\nlayers = 3\n',
@@ -140,13 +161,22 @@ CASES = {
         "Use 2 or more",
     ),
     "fewer nodes than devices at the start": (
-        [("window = 7", "window = 7\ndevices = 16"), ("desired_nodes = 1", "desired_nodes = 1\nmax_nodes = 2")],
+        [
+            ("window = 7", "window = 7\ndevices = 16"),
+            ("desired_nodes = 1", "desired_nodes = 1\nmax_nodes = 2"),
+        ],
         "",
         "capacity.desired_nodes",
         1,
         "Use 2, or 0",
     ),
-    "a service with a name of ours": ([("qwen-sd-vllm", "llmperf")], "", "variants[1].service", "llmperf", "Use another"),
+    "a service with a name of ours": (
+        [("qwen-sd-vllm", "llmperf")],
+        "",
+        "variants[1].service",
+        "llmperf",
+        "Use another",
+    ),
 }
 
 
@@ -183,7 +213,14 @@ def test_the_examples_are_sound(file: str) -> None:
 def test_the_count_of_parameters_follows_from_the_shape(model: str) -> None:
     m = MODELS[model]
     queries, values = m.attention_heads * m.head_size, m.kv_heads * m.head_size
-    norms = 2 * m.hidden_size + (2 * m.head_size if m.architecture == "Qwen3ForCausalLM" else 0)  # Qwen3 normalizes queries and keys
-    layer = 2 * m.hidden_size * queries + 2 * m.hidden_size * values + 3 * m.hidden_size * m.intermediate_size + norms
+    norms = 2 * m.hidden_size + (
+        2 * m.head_size if m.architecture == "Qwen3ForCausalLM" else 0
+    )  # Qwen3 normalizes queries and keys
+    layer = (
+        2 * m.hidden_size * queries
+        + 2 * m.hidden_size * values
+        + 3 * m.hidden_size * m.intermediate_size
+        + norms
+    )
     embeddings = m.vocabulary * m.hidden_size * (1 if m.tied_embeddings else 2)
     assert m.parameters == embeddings + m.layers * layer + m.hidden_size

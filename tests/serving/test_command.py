@@ -17,9 +17,23 @@ ROOT = Path(__file__).parents[2]
 DEFAULT = load(ROOT / "experiment.toml")
 TARGET = "/store/Qwen/Qwen3-32B/9216db5781bf21249d130ec9da846c4624c16137"
 DRAFT = "/store/Qwen/Qwen3-1.7B/70d244cc86ccca08cf5af4e1e306ecf908b1ad5e"
-HEAD = ["vllm", "serve", TARGET, "--served-model-name", "Qwen/Qwen3-32B", "--host", "0.0.0.0", "--port", "8000"]
+HEAD = [
+    "vllm",
+    "serve",
+    TARGET,
+    "--served-model-name",
+    "Qwen/Qwen3-32B",
+    "--host",
+    "0.0.0.0",
+    "--port",
+    "8000",
+]
 SIZES = ["--tensor-parallel-size", "32", "--max-num-seqs", "4", "--max-model-len", "1024"]
-EQUAL = {"on_device_sampling_config": {"do_sample": False, "top_k": 1}, "save_sharded_checkpoint": True, "sequence_parallel_enabled": False}
+EQUAL = {
+    "on_device_sampling_config": {"do_sample": False, "top_k": 1},
+    "save_sharded_checkpoint": True,
+    "sequence_parallel_enabled": False,
+}
 FUSED = EQUAL | {"enable_fused_speculation": True}
 EAGLE = FUSED | {"enable_eagle_speculation": True}
 V0_DRAFT = {"method": "eagle", "model": DRAFT, "num_speculative_tokens": 7, "max_model_len": 1024}
@@ -28,8 +42,9 @@ V1 = ["--no-enable-prefix-caching", "--num-gpu-blocks-override", "4"]
 NATIVE = ["--no-enable-prefix-caching"]
 NATIVE_DRAFT = {"method": "eagle3", "model": DRAFT, "num_speculative_tokens": 7}
 
-# Sources: A: Neuron vLLM V0 guide and upstreaming-to-vllm @dd417b3. B: V1 guide and vllm-neuron @a5ef7c8 (loader, platform).
-# C: vllm-neuron migration guide (2026-07-15) and speculative decoding design (2026-06-23).
+# Sources: A: Neuron vLLM V0 guide and upstreaming-to-vllm @dd417b3. B: V1 guide and vllm-neuron @a5ef7c8
+# (loader, platform). C: vllm-neuron migration guide (2026-07-15) and speculative decoding design
+# (2026-06-23).
 A = "vllm-0.9.1-sdk-2.26.1"
 B = ("vllm-0.13.0-sdk-2.28.0", "vllm-0.16.0-sdk-2.31.1")
 C = ("vllm-0.21.0-sdk-2.31.1", "vllm-0.24.0-sdk-2.32.0")
@@ -38,14 +53,22 @@ TABLE: dict[tuple[str, Mode | None], tuple[list[str], str, Any, Any]] = {
     (A, "fused"): ([], "--override-neuron-config", FUSED, V0_DRAFT),
     (A, "eagle"): ([], "--override-neuron-config", EAGLE, V0_DRAFT),
     **{(stack, None): (V1, "--additional-config", {"override_neuron_config": EQUAL}, None) for stack in B},
-    **{(stack, "eagle"): (V1, "--additional-config", {"override_neuron_config": EAGLE}, V0_DRAFT) for stack in B},
+    **{
+        (stack, "eagle"): (V1, "--additional-config", {"override_neuron_config": EAGLE}, V0_DRAFT)
+        for stack in B
+    },
     **{(stack, None): (NATIVE, "--additional-config", {"neuron_config": GREEDY}, None) for stack in C},
-    **{(stack, "eagle"): (NATIVE, "--additional-config", {"neuron_config": GREEDY}, NATIVE_DRAFT) for stack in C},
+    **{
+        (stack, "eagle"): (NATIVE, "--additional-config", {"neuron_config": GREEDY}, NATIVE_DRAFT)
+        for stack in C
+    },
 }
 
 
 def on(stack: str, mode: Mode | None, **serving: Any) -> tuple[Experiment, Variant]:
-    experiment = DEFAULT.model_copy(update={"serving": DEFAULT.serving.model_copy(update={"stack": stack, **serving})})
+    experiment = DEFAULT.model_copy(
+        update={"serving": DEFAULT.serving.model_copy(update={"stack": stack, **serving})}
+    )
     baseline, speculative = experiment.variants
     return experiment, speculative.model_copy(update={"mode": mode}) if mode else baseline
 
@@ -87,8 +110,12 @@ def test_the_environment_belongs_to_the_generation() -> None:
 def test_a_warm_start_on_the_old_loader_repeats_no_nested_override() -> None:
     command = command_line(*on(A, "fused"))
     at = command.warm_args.index("--override-neuron-config") + 1
-    assert json.loads(command.warm_args[at]) == {key: value for key, value in FUSED.items() if not isinstance(value, dict)}
-    assert [a for i, a in enumerate(command.warm_args) if i != at] == [a for i, a in enumerate(command.args) if i != at]
+    assert json.loads(command.warm_args[at]) == {
+        key: value for key, value in FUSED.items() if not isinstance(value, dict)
+    }
+    assert [a for i, a in enumerate(command.warm_args) if i != at] == [
+        a for i, a in enumerate(command.args) if i != at
+    ]
     for stack in (*B, *C):
         other = command_line(*on(stack, "eagle"))
         assert other.warm_args == other.args
@@ -128,7 +155,15 @@ def test_the_page_for_a_real_node_names_every_flag_and_object() -> None:
     experiment, variant = on(A, "fused")
     command = command_line(experiment, variant)
     at = command.args.index("--override-neuron-config") + 1
-    told = [word for word in command.args if word.startswith("--")] + list(command.env) + list(json.loads(command.args[at]))
+    told = (
+        [word for word in command.args if word.startswith("--")]
+        + list(command.env)
+        + list(json.loads(command.args[at]))
+    )
     told += list(json.loads(command.args[-1]))
-    told += [item["kind"] for chart in charts.build(DEFAULT, region="us-east-2", bucket="b").values() for item in chart.to_json()]
+    told += [
+        item["kind"]
+        for chart in charts.build(DEFAULT, region="us-east-2", bucket="b").values()
+        for item in chart.to_json()
+    ]
     assert [word for word in told if word not in page] == []

@@ -36,7 +36,12 @@ def test_manifests_prints_what_is_deployed_and_it_is_valid() -> None:
 
 def test_one_chart_can_be_asked_for_and_listed() -> None:
     result = call("manifests", "--experiment", EXPERIMENT, "--chart", "qwen-vllm", "--list")
-    assert [line.split()[1] for line in result.stdout.splitlines()] == ["ConfigMap", "Deployment", "Service", "NetworkPolicy"]
+    assert [line.split()[1] for line in result.stdout.splitlines()] == [
+        "ConfigMap",
+        "Deployment",
+        "Service",
+        "NetworkPolicy",
+    ]
 
 
 @pytest.mark.parametrize(("option", "value"), [("--chart", "qwen"), ("--region", "mars-1")])

@@ -1,4 +1,6 @@
-"""Every Kubernetes object: valid where it goes, nothing dropped on the way, and the two services alike but for the draft."""
+"""Every Kubernetes object: valid where it goes, nothing dropped on the way, and the two services alike but
+for the draft.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,10 @@ def variation(*edits: tuple[str, str]) -> Experiment:
 
 
 def objects(experiment: Experiment, bucket: str = "bucket") -> dict[str, list[Object]]:
-    return {key: chart.to_json() for key, chart in charts.build(experiment, region="us-east-2", bucket=bucket).items()}
+    return {
+        key: chart.to_json()
+        for key, chart in charts.build(experiment, region="us-east-2", bucket=bucket).items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +111,9 @@ def plain(value: Any) -> Any:
     return value
 
 
-def test_nothing_we_set_is_dropped_on_the_way_to_the_cluster(default: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_we_set_is_dropped_on_the_way_to_the_cluster(
+    default: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given: list[tuple[cdk8s.ApiObject, Object]] = []
 
     def recording(original: Callable[..., None]) -> Callable[..., None]:
@@ -116,7 +123,16 @@ def test_nothing_we_set_is_dropped_on_the_way_to_the_cluster(default: Experiment
 
         return init
 
-    names = ("ConfigMap", "Job", "Namespace", "NetworkPolicy", "PersistentVolume", "PersistentVolumeClaim", "Service", "ServiceAccount")
+    names = (
+        "ConfigMap",
+        "Job",
+        "Namespace",
+        "NetworkPolicy",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Service",
+        "ServiceAccount",
+    )
     for name in names:
         cls: Any = getattr(k8s, f"Kube{name}")
         monkeypatch.setattr(cls, "__init__", recording(cls.__init__))
@@ -128,7 +144,9 @@ def test_nothing_we_set_is_dropped_on_the_way_to_the_cluster(default: Experiment
     for variant in default.variants:
         deployment = one(made[variant.service].to_json(), "Deployment")
         scripts = one(made[variant.service].to_json(), "ConfigMap")["metadata"]["name"]
-        spec = vllm_service.deployment_spec(default, variant, region="us-east-2", bucket="bucket", scripts=scripts)
+        spec = vllm_service.deployment_spec(
+            default, variant, region="us-east-2", bucket="bucket", scripts=scripts
+        )
         assert deployment["spec"] == spec
     template = one(made["device-claims"].to_json(), "ResourceClaimTemplate")
     assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 8
@@ -140,7 +158,11 @@ def by_name(value: Any) -> Any:
         return {key: by_name(inner) for key, inner in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
         items = [by_name(inner) for inner in cast("list[Any]", value)]
-        return {item["name"]: item for item in items} if items and all(isinstance(i, dict) and "name" in i for i in items) else items
+        return (
+            {item["name"]: item for item in items}
+            if items and all(isinstance(i, dict) and "name" in i for i in items)
+            else items
+        )
     return value
 
 
@@ -153,18 +175,25 @@ def differences(left: Any, right: Any, path: str) -> Iterator[str]:
         yield path
 
 
-def test_the_two_services_differ_only_in_the_draft(default: Experiment, built: dict[str, list[Object]]) -> None:
+def test_the_two_services_differ_only_in_the_draft(
+    default: Experiment, built: dict[str, list[Object]]
+) -> None:
     baseline, speculative = default.variants
     text = json.dumps(built[speculative.service]).replace(speculative.service, baseline.service)
     pairs = zip(built[baseline.service], json.loads(text), strict=True)
-    found = {path for left, right in pairs for path in differences(by_name(left), by_name(right), left["kind"])}
+    found = {
+        path for left, right in pairs for path in differences(by_name(left), by_name(right), left["kind"])
+    }
     pod = "Deployment.spec.template.spec"
     artifact = {
         f"{pod}.{container}.env.{name}.value"
         for container in ("containers.keep", "initContainers.restore")
         for name in ("ARTIFACT", "CONFIGURATION", "LIBRARY_CONFIGURATION", "MODEL_MARKERS")
     }
-    assert found == artifact | {f"{pod}.containers.server.args", f"{pod}.containers.server.env.WARM_ARGUMENTS.value"}
+    assert found == artifact | {
+        f"{pod}.containers.server.args",
+        f"{pod}.containers.server.env.WARM_ARGUMENTS.value",
+    }
     mine, its = command_line(default, baseline), command_line(default, speculative)
     assert (mine.image, mine.env) == (its.image, its.env)
     at = its.args.index("--speculative-config")
@@ -184,7 +213,10 @@ def amount(text: str) -> float:
 
 def requested(pod: Object, resource: str) -> float:
     """What the scheduler counts: the greater of any init container and the sum of the others."""
-    each = [[amount(c["resources"]["requests"][resource]) for c in pod[kind]] for kind in ("containers", "initContainers")]
+    each = [
+        [amount(c["resources"]["requests"][resource]) for c in pod[kind]]
+        for kind in ("containers", "initContainers")
+    ]
     return max(sum(each[0]), *each[1])
 
 
@@ -196,10 +228,14 @@ def test_the_services_of_a_node_fit_with_mounts_and_daemons(file: str) -> None:
     cpu = node.vcpus - (0.06 + 0.01 + 2 * 0.005 + (node.vcpus - 4) * 0.0025)
     # The firmware and kernel keep about 2 % of memory from the start; 100 Mi is the eviction threshold.
     memory = node.memory_bytes * 0.98 - (255 + 11 * node.max_pods + 100) * 2**20
-    # vpc-cni, kube-proxy, pod identity, S3 CSI, CloudWatch agent, Fluent Bit, Neuron monitor, Neuron DRA driver: generously.
+    # vpc-cni, kube-proxy, pod identity, S3 CSI, CloudWatch agent, Fluent Bit, Neuron monitor, Neuron DRA
+    # driver: generously.
     cpu, memory = cpu - 4, memory - 16 * 2**30
     made = objects(experiment)
-    pods = [one(made[variant.service], "Deployment")["spec"]["template"]["spec"] for variant in experiment.variants]
+    pods = [
+        one(made[variant.service], "Deployment")["spec"]["template"]["spec"]
+        for variant in experiment.variants
+    ]
     devices = [variant.devices or experiment.serving.devices for variant in experiment.variants]
     for bin_ in packed(devices, node.devices):
         assert sum(requested(pods[index], "cpu") for index in bin_) <= cpu
@@ -223,13 +259,19 @@ def test_a_manifest_fits_what_hands_it_on(built: dict[str, list[Object]]) -> Non
         assert len(json.dumps(items)) < 200_000
 
 
-def test_the_same_experiment_gives_the_same_bytes(default: Experiment, built: dict[str, list[Object]]) -> None:
+def test_the_same_experiment_gives_the_same_bytes(
+    default: Experiment, built: dict[str, list[Object]]
+) -> None:
     assert json.dumps(objects(default)) == json.dumps(built)
 
 
-def test_names_of_what_cannot_be_changed_follow_the_content_and_not_the_bucket(default: Experiment, built: dict[str, list[Object]]) -> None:
+def test_names_of_what_cannot_be_changed_follow_the_content_and_not_the_bucket(
+    default: Experiment, built: dict[str, list[Object]]
+) -> None:
     longer = objects(variation(("output_tokens = 600", "output_tokens = 500")))
-    assert one(longer["llmperf"], "Job")["metadata"]["name"] != one(built["llmperf"], "Job")["metadata"]["name"]
+    assert (
+        one(longer["llmperf"], "Job")["metadata"]["name"] != one(built["llmperf"], "Job")["metadata"]["name"]
+    )
     assert longer["model-staging"] == built["model-staging"]
     cores = objects(variation(("logical_core_size = 2", "logical_core_size = 1")))
     assert cores["device-claims"][0]["metadata"]["name"] != built["device-claims"][0]["metadata"]["name"]
@@ -249,7 +291,9 @@ def test_names_of_what_cannot_be_changed_follow_the_content_and_not_the_bucket(d
         ("topology", 1, None),
     ],
 )
-def test_a_claim_asks_for_neighbours_by_the_attribute_of_its_size(neighbours: str, devices: int, attribute: str | None) -> None:
+def test_a_claim_asks_for_neighbours_by_the_attribute_of_its_size(
+    neighbours: str, devices: int, attribute: str | None
+) -> None:
     edits = [
         ("devices = 8", f'devices = {devices}\nneighbours = "{neighbours}"'),
         ("desired_nodes = 1", "desired_nodes = 0\nmax_nodes = 2"),
@@ -268,10 +312,14 @@ def test_the_device_plugin_is_spelled_in_its_own_way() -> None:
     assert "resourceClaims" not in pod
     assert pod["schedulerName"] == "my-scheduler"
     resources = pod["containers"][0]["resources"]
-    assert resources["limits"]["aws.amazon.com/neuron"] == resources["requests"]["aws.amazon.com/neuron"] == "8"
+    assert (
+        resources["limits"]["aws.amazon.com/neuron"] == resources["requests"]["aws.amazon.com/neuron"] == "8"
+    )
 
 
-def test_a_server_is_given_time_and_taken_out_gently(default: Experiment, built: dict[str, list[Object]]) -> None:
+def test_a_server_is_given_time_and_taken_out_gently(
+    default: Experiment, built: dict[str, list[Object]]
+) -> None:
     deployment = one(built["qwen-vllm"], "Deployment")["spec"]
     server = deployment["template"]["spec"]["containers"][0]
     startup = server["startupProbe"]["periodSeconds"] * server["startupProbe"]["failureThreshold"]
@@ -284,7 +332,12 @@ def test_a_server_is_given_time_and_taken_out_gently(default: Experiment, built:
 
 
 def test_no_pod_has_a_token_a_latest_image_or_a_writable_store(built: dict[str, list[Object]]) -> None:
-    pods = [item["spec"]["template"]["spec"] for items in built.values() for item in items if item["kind"] in ("Deployment", "Job")]
+    pods = [
+        item["spec"]["template"]["spec"]
+        for items in built.values()
+        for item in items
+        if item["kind"] in ("Deployment", "Job")
+    ]
     assert len(pods) == 5
     for pod in pods:
         assert pod["automountServiceAccountToken"] is False
@@ -292,7 +345,9 @@ def test_no_pod_has_a_token_a_latest_image_or_a_writable_store(built: dict[str, 
             assert re.search(r"@sha256:[0-9a-f]{64}$|:\d+\.\d+\.\d+.*-sdk\d", container["image"])
             assert container["securityContext"]["allowPrivilegeEscalation"] is False
             for mount in container["volumeMounts"]:
-                assert mount.get("readOnly", False) == (mount["name"] in ("files", "models", "script", "scripts"))
+                assert mount.get("readOnly", False) == (
+                    mount["name"] in ("files", "models", "script", "scripts")
+                )
     volume = one(built["model-storage"], "PersistentVolume")["spec"]
     assert "read-only" in volume["mountOptions"]
     assert volume["csi"]["volumeAttributes"]["bucketName"] == "bucket"
@@ -303,7 +358,10 @@ def test_only_the_benchmark_and_named_namespaces_reach_a_service(built: dict[str
     assert rule["ports"] == [{"port": PORT, "protocol": "TCP"}]
     own, users = rule["from"]
     assert own["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "specdec"}
-    assert own["podSelector"]["matchLabels"].items() <= one(built["llmperf"], "Job")["spec"]["template"]["metadata"]["labels"].items()
+    assert (
+        own["podSelector"]["matchLabels"].items()
+        <= one(built["llmperf"], "Job")["spec"]["template"]["metadata"]["labels"].items()
+    )
     assert users == {"namespaceSelector": {"matchLabels": {"specdec/client": "true"}}}
     assert one(built["namespace"], "NetworkPolicy")["spec"] == {"podSelector": {}, "policyTypes": ["Ingress"]}
 
@@ -313,32 +371,50 @@ def test_without_nodes_the_benchmark_waits_to_be_released() -> None:
     assert job["spec"]["suspend"] is True
 
 
-def test_the_benchmarks_code_is_whole_and_imports_alone(built: dict[str, list[Object]], tmp_path: Path) -> None:
+def test_the_benchmarks_code_is_whole_and_imports_alone(
+    built: dict[str, list[Object]], tmp_path: Path
+) -> None:
     packed_code = b64decode(one(built["llmperf"], "ConfigMap")["binaryData"]["code.tar.bz2"])
     with tarfile.open(fileobj=io.BytesIO(bz2.decompress(packed_code))) as tar:
         tar.extractall(tmp_path, filter="data")
     modules = [
-        path.relative_to(tmp_path).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__") for path in tmp_path.rglob("*.py")
+        path.relative_to(tmp_path).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+        for path in tmp_path.rglob("*.py")
     ]
     assert "specdec.benchmark.run" in modules
     for path in tmp_path.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("specdec."):
-                assert node.module in modules, f"{path.relative_to(tmp_path)} imports {node.module}, which the pod does not get"
-    code = "import specdec.pod.benchmark, specdec.pod.settings, specdec.benchmark.prompts as p; print(len(p.load('classes')))"
-    done = subprocess.run([sys.executable, "-P", "-c", code], env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
+                assert node.module in modules, (
+                    f"{path.relative_to(tmp_path)} imports {node.module}, which the pod does not get"
+                )
+    code = (
+        "import specdec.pod.benchmark, specdec.pod.settings, specdec.benchmark.prompts as p;"
+        " print(len(p.load('classes')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0
 
 
-def test_an_own_prompt_file_travels_with_the_job(tmp_path: Path, default: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_own_prompt_file_travels_with_the_job(
+    tmp_path: Path, default: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     prompts = tmp_path / "mine" / "own.txt"
     prompts.parent.mkdir()
     prompts.write_text("Say hi\n")
 
     def job(path: str) -> tuple[Object, Object]:
-        made = objects(default.model_copy(update={"benchmark": default.benchmark.model_copy(update={"prompts": path})}))["llmperf"]
+        made = objects(
+            default.model_copy(update={"benchmark": default.benchmark.model_copy(update={"prompts": path})})
+        )["llmperf"]
         return one(made, "ConfigMap"), one(made, "Job")
 
     files, first = job("mine/own.txt")
@@ -354,14 +430,20 @@ def test_an_own_prompt_file_travels_with_the_job(tmp_path: Path, default: Experi
 
 def test_the_scripts_in_the_config_maps_are_the_tested_ones(built: dict[str, list[Object]]) -> None:
     for name in vllm_service.SCRIPTS:
-        assert one(built["qwen-vllm"], "ConfigMap")["data"][name] == (ROOT / "charts" / "scripts" / name).read_text(encoding="utf-8")
+        assert one(built["qwen-vllm"], "ConfigMap")["data"][name] == (
+            ROOT / "charts" / "scripts" / name
+        ).read_text(encoding="utf-8")
     for name in ("ready.sh", "drain.sh"):
         assert f"127.0.0.1:{PORT}" in (ROOT / "charts" / "scripts" / name).read_text(encoding="utf-8")
 
 
 def test_the_scripts_pass_shellcheck() -> None:
     done = subprocess.run(
-        [str(Path(sys.executable).parent / "shellcheck"), "-x", *map(str, sorted((ROOT / "charts" / "scripts").glob("*.sh")))],
+        [
+            str(Path(sys.executable).parent / "shellcheck"),
+            "-x",
+            *map(str, sorted((ROOT / "charts" / "scripts").glob("*.sh"))),
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -369,7 +451,9 @@ def test_the_scripts_pass_shellcheck() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_what_the_restore_step_asks_is_what_the_server_was_told(default: Experiment, built: dict[str, list[Object]]) -> None:
+def test_what_the_restore_step_asks_is_what_the_server_was_told(
+    default: Experiment, built: dict[str, list[Object]]
+) -> None:
     for variant in default.variants:
         pod = one(built[variant.service], "Deployment")["spec"]["template"]["spec"]
         restore = {entry["name"]: entry.get("value") for entry in pod["initContainers"][0]["env"]}

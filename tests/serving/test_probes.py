@@ -1,4 +1,6 @@
-"""The scripts that say when a server is ready and that let it finish: run as they are, against a stand-in for curl."""
+"""The scripts that say when a server is ready and that let it finish: run as they are, against a stand-in for
+curl.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ def pod(tmp_path: Path) -> Pod:
 def answering(pod: Pod, *, healthy: bool, models: list[str]) -> None:
     listing = json.dumps({"data": [{"id": model} for model in models]})
     health = "exit 0" if healthy else "exit 22"
-    pod.program("curl", f"case \"$*\" in *:8000/health) {health} ;; *:8000/v1/models) echo '{listing}' ;; *) exit 6 ;; esac")
+    pod.program(
+        "curl",
+        f"case \"$*\" in *:8000/health) {health} ;; *:8000/v1/models) echo '{listing}' ;; *) exit 6 ;; esac",
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,7 +36,9 @@ def answering(pod: Pod, *, healthy: bool, models: list[str]) -> None:
         (False, ["Qwen/Qwen3-32B"], False),
     ],
 )
-def test_ready_is_healthy_and_serving_the_model(pod: Pod, healthy: bool, models: list[str], ready: bool) -> None:
+def test_ready_is_healthy_and_serving_the_model(
+    pod: Pod, healthy: bool, models: list[str], ready: bool
+) -> None:
     answering(pod, healthy=healthy, models=models)
     code, _ = pod.run("ready.sh", SERVED_MODEL="Qwen/Qwen3-32B")
     assert (code == 0) == ready
@@ -40,7 +47,11 @@ def test_ready_is_healthy_and_serving_the_model(pod: Pod, healthy: bool, models:
 def test_draining_waits_for_the_requests_in_flight(pod: Pod) -> None:
     left = pod.folder / "left"
     left.write_text("2")
-    pod.program("curl", f'n=$(cat "{left}")\necho $((n > 0 ? n - 1 : 0)) > "{left}"\necho "vllm:num_requests_running{{m=1}} $n.0"')
+    pod.program(
+        "curl",
+        f'n=$(cat "{left}")\necho $((n > 0 ? n - 1 : 0)) > "{left}"\necho "vllm:num_requests_running{{m=1}}'
+        ' $n.0"',
+    )
     code, _ = pod.run("drain.sh")
     assert code == 0
     assert left.read_text().strip() == "0"

@@ -130,12 +130,15 @@ def test_a_refusal_of_the_bucket_is_not_taken_for_an_absent_file(pod: Pod, hub: 
 
 
 def test_a_full_disk_ends_the_job_without_a_marker(pod: Pod, hub: Web) -> None:
-    # The shell's own limit on file size stands for the disk: 4 blocks of 1 KiB, less than the first weights file.
+    # The shell's own limit on file size stands for the disk: 4 blocks of 1 KiB, less than the first weights
+    # file.
     pod.program("curl", f'ulimit -f 4; exec "{shutil.which("curl")}" "$@"')
     code, output = pod.run("stage.sh", **environment(pod, hub))
     assert code == 1
     assert "is the disk full?" in output
-    assert not {key for key in pod.objects() if key.endswith((".complete.json", "00001-of-00002.safetensors"))}
+    assert not {
+        key for key in pod.objects() if key.endswith((".complete.json", "00001-of-00002.safetensors"))
+    }
 
 
 def test_killed_at_every_step_it_never_claims_to_be_whole_and_goes_on(pod: Pod, hub: Web) -> None:
@@ -145,7 +148,9 @@ def test_killed_at_every_step_it_never_claims_to_be_whole_and_goes_on(pod: Pod, 
     pod.run("stage.sh", **environment(pod, hub))
     assert pod.objects() == whole
     steps = pod.calls()
-    assert steps == 2 * len(files) + 2  # the marker is asked for, each file is asked for and uploaded, the marker is written
+    assert (
+        steps == 2 * len(files) + 2
+    )  # the marker is asked for, each file is asked for and uploaded, the marker is written
     uploads = {3, 5, 6}
     for moment in [*map(str, range(1, steps + 1)), *(f"{step}~" for step in uploads), f"{steps}+"]:
         for key in pod.objects():

@@ -91,7 +91,11 @@ class Template:
 
     def named(self, start: str, kind: str | None = None) -> str:
         """Logical id of the one resource (of the type) whose id starts so."""
-        (found,) = [name for name, resource in self.resources.items() if name.startswith(start) and kind in (None, resource["Type"])]
+        (found,) = [
+            name
+            for name, resource in self.resources.items()
+            if name.startswith(start) and kind in (None, resource["Type"])
+        ]
         return found
 
     def needs(self, name: str) -> set[str]:
@@ -182,7 +186,9 @@ def templates(*edits: tuple[str, str]) -> dict[str, Template]:
             app_of(wanted, outdir=folder).synth()
             found = {path.name: path.read_text() for path in Path(folder).glob("*.template.json")}
         assert len(found) == len(wanted.regions), "one flat stack per region"
-        _made[key] = {region: Template(found[f"{wanted.stack_name(region)}.template.json"]) for region in wanted.regions}
+        _made[key] = {
+            region: Template(found[f"{wanted.stack_name(region)}.template.json"]) for region in wanted.regions
+        }
     return _made[key]
 
 

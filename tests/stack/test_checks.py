@@ -34,17 +34,52 @@ TAGS = ("[capacity]", "[tags]\n{}\n\n[capacity]")
         (CLUSTER, 'vpc_cidr = "10.42.0.0/24"', "cluster.vpc_cidr", "/16 to /22"),
         (CLUSTER, 'vpc_cidr = "8.8.0.0/16"', "cluster.vpc_cidr", "private range"),
         (CLUSTER, 'vpc_cidr = "10.42.0.1/16"', "cluster.vpc_cidr", "host bits"),
-        (CLUSTER, 'public_access_cidrs = ["0.0.0.0/0"]', "cluster.public_access_cidrs[0]", "internet at large"),
-        (CLUSTER, 'public_access_cidrs = ["128.0.0.0/1"]', "cluster.public_access_cidrs[0]", "internet at large"),
+        (
+            CLUSTER,
+            'public_access_cidrs = ["0.0.0.0/0"]',
+            "cluster.public_access_cidrs[0]",
+            "internet at large",
+        ),
+        (
+            CLUSTER,
+            'public_access_cidrs = ["128.0.0.0/1"]',
+            "cluster.public_access_cidrs[0]",
+            "internet at large",
+        ),
         (CLUSTER, 'public_access_cidrs = ["10.0.0.0/8"]', "cluster.public_access_cidrs[0]", "EKS refuses"),
         (CLUSTER, 'public_access_cidrs = ["203.0.113.7"]\nvpc_cidr = "x"', "cluster.vpc_cidr", ""),
         (CLUSTER, 'public_access_cidrs = ["::/0"]', "cluster.public_access_cidrs[0]", "IPv4"),
-        (CLUSTER, 'admin_principal_arns = ["arn:aws:sts::111122223333:assumed-role/A/b"]', "cluster.admin_principal_arns[0]", "IAM role"),
-        (CLUSTER, f"admin_principal_arns = {['arn:aws:iam::111122223333:role/A'] * 2}", "cluster.admin_principal_arns[1]", "twice"),
-        (CLUSTER, 'addon_versions = { core-dns = "v1.12.1-eksbuild.2" }', "cluster.addon_versions.core-dns", "coredns"),
-        (CLUSTER, 'addon_versions = { coredns = "latest" }', "cluster.addon_versions.coredns", "describe-addon-versions"),
+        (
+            CLUSTER,
+            'admin_principal_arns = ["arn:aws:sts::111122223333:assumed-role/A/b"]',
+            "cluster.admin_principal_arns[0]",
+            "IAM role",
+        ),
+        (
+            CLUSTER,
+            f"admin_principal_arns = {['arn:aws:iam::111122223333:role/A'] * 2}",
+            "cluster.admin_principal_arns[1]",
+            "twice",
+        ),
+        (
+            CLUSTER,
+            'addon_versions = { core-dns = "v1.12.1-eksbuild.2" }',
+            "cluster.addon_versions.core-dns",
+            "coredns",
+        ),
+        (
+            CLUSTER,
+            'addon_versions = { coredns = "latest" }',
+            "cluster.addon_versions.coredns",
+            "describe-addon-versions",
+        ),
         (PLACEMENT, 'second_zone = "us-east-2b"', "placement.us-east-2.second_zone", "another"),
-        (PLACEMENT, 'second_zone = "us-west-2b"', "placement.us-east-2.second_zone", "not a zone of us-east-2"),
+        (
+            PLACEMENT,
+            'second_zone = "us-west-2b"',
+            "placement.us-east-2.second_zone",
+            "not a zone of us-east-2",
+        ),
         (PLACEMENT, 'bucket = "Not_A_Bucket"', "placement.us-east-2.bucket", ""),
         (GUARDS, "monthly_budget_usd = 100.0", "guards.monthly_budget_usd", "budget_email"),
         (GUARDS, 'budget_email = "a@example.com"', "guards.budget_email", "monthly_budget_usd"),
@@ -66,7 +101,9 @@ def test_one_mistake(place: tuple[str, str], line: str, field: str, says: str) -
 def test_an_unknown_region_is_refused_with_the_known_ones_unless_it_is_meant() -> None:
     elsewhere = DEFAULT.replace("us-east-2", "eu-north-1")
     assert "us-east-2" in mistakes(elsewhere)["regions"].remedy
-    assert parse(elsewhere.replace("[capacity]", "[capacity]\nallow_unlisted_region = true")).zones("eu-north-1") == (
+    assert parse(elsewhere.replace("[capacity]", "[capacity]\nallow_unlisted_region = true")).zones(
+        "eu-north-1"
+    ) == (
         "eu-north-1b",
         "eu-north-1a",
     )
@@ -76,7 +113,9 @@ def test_a_budget_where_cloudformation_has_none() -> None:
     guards = '[guards]\nmonthly_budget_usd = 1.0\nbudget_email = "a@example.com"\n\n[capacity]'
     text = DEFAULT.replace("[capacity]", guards)
     parse(text)
-    assert "ap-south-2" in mistakes(text.replace("us-east-2", "ap-south-2"))["guards.monthly_budget_usd"].problem
+    assert (
+        "ap-south-2" in mistakes(text.replace("us-east-2", "ap-south-2"))["guards.monthly_budget_usd"].problem
+    )
 
 
 def test_the_regions_without_budgets_are_those_of_the_linters_schemas() -> None:
@@ -90,7 +129,9 @@ def test_the_regions_without_budgets_are_those_of_the_linters_schemas() -> None:
 
 
 def test_a_word_that_is_no_region_is_refused_even_then() -> None:
-    text = DEFAULT.replace("us-east-2", "ohio").replace("[capacity]", "[capacity]\nallow_unlisted_region = true")
+    text = DEFAULT.replace("us-east-2", "ohio").replace(
+        "[capacity]", "[capacity]\nallow_unlisted_region = true"
+    )
     assert "not the name of an AWS region" in mistakes(text)["regions"].problem
 
 
@@ -101,12 +142,25 @@ def test_the_app_reports_all_mistakes_at_once_and_ends_with_2(tmp_path: Path) ->
         .replace("desired_nodes = 1", "desird_nodes = 1")
         .replace("[serving]", '[cluster]\npublic_access_cidrs = ["0.0.0.0/0"]\n\n[serving]')
     )
-    environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "CDK_CONTEXT_JSON": f'{{"experiment": "{wrong}"}}'}
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "CDK_CONTEXT_JSON": f'{{"experiment": "{wrong}"}}',
+    }
     found = subprocess.run(
-        [sys.executable, ROOT / "app.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, ROOT / "app.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert found.returncode == 2
     assert "Traceback" not in found.stderr
-    for field in ("capacity.desird_nodes", "placement.us-east-2.reservation_id", "cluster.public_access_cidrs[0]"):
+    for field in (
+        "capacity.desird_nodes",
+        "placement.us-east-2.reservation_id",
+        "cluster.public_access_cidrs[0]",
+    ):
         assert field in found.stderr
     assert not list(tmp_path.glob("**/*.template.json"))

@@ -17,16 +17,27 @@ from cfnlint import ManualArgs, lint
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
-from tests.stack.synthesis import EVERYTHING, REGION, ROOT, SECOND_REGION, TWO_REGIONS, app_of, experiment, templates
+from tests.stack.synthesis import (
+    EVERYTHING,
+    REGION,
+    ROOT,
+    SECOND_REGION,
+    TWO_REGIONS,
+    app_of,
+    experiment,
+    templates,
+)
 
 BIN = Path(sys.executable).parent
 KEPT = ('zone = "us-east-2b"', 'bucket = "kept-bucket"\nzone = "us-east-2b"')
 
 
 @pytest.mark.parametrize("edits", [(), EVERYTHING, (KEPT,)], ids=["default", "everything", "kept-bucket"])
-def test_security_pack(edits: tuple[tuple[str, str], ...], tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    """Neither the pack nor the CDK's own validation has an open finding; those accepted of either are listed with their reasons, so that
-    a new one shows as a line of a diff.
+def test_security_pack(
+    edits: tuple[tuple[str, str], ...], tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
+    """Neither the pack nor the CDK's own validation has an open finding; those accepted of either are listed
+    with their reasons, so that a new one shows as a line of a diff.
     """
     app = app_of(experiment(*edits), outdir=str(tmp_path), validate=True)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
@@ -59,7 +70,9 @@ def accepted(app: cdk.App) -> dict[str, dict[str, str]]:
     ids=[REGION, SECOND_REGION, "everything"],
 )
 def test_cfn_lint(edits: tuple[tuple[str, str], ...], region: str) -> None:
-    """W3005: the CDK writes DependsOn even where a reference says the same. W3010: capacity is in named zones."""
+    """W3005: the CDK writes DependsOn even where a reference says the same. W3010: capacity is in named
+    zones.
+    """
     assert linted(templates(*edits)[region].body, region) == []
 
 
@@ -69,7 +82,9 @@ def linted(body: dict[str, Any], region: str) -> list[str]:
 
 
 def test_cfn_lint_sees_what_is_wrong() -> None:
-    (found,) = linted({"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketNmae": "x"}}}}, REGION)
+    (found,) = linted(
+        {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketNmae": "x"}}}}, REGION
+    )
     assert "BucketNmae" in found
 
 
@@ -89,9 +104,13 @@ time.time = lambda: _real() + 400 * 24 * 3600
 
 
 def synthesize(outdir: Path, environment: dict[str, str], *, wrapper: tuple[str, ...] = ()) -> str:
-    """Runs the app as ``cdk.json`` does, with this environment and nothing of ours, and returns the template."""
+    """Runs the app as ``cdk.json`` does, with this environment and nothing of ours, and returns the
+    template.
+    """
     outdir.mkdir()
-    cache = os.environ.get("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(Path.home() / ".cache/aws/jsii/package-cache"))
+    cache = os.environ.get(
+        "JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(Path.home() / ".cache/aws/jsii/package-cache")
+    )
     found = subprocess.run(
         [*wrapper, sys.executable, "-O", ROOT / "app.py"],
         cwd=outdir,
@@ -116,7 +135,10 @@ def synthesize(outdir: Path, environment: dict[str, str], *, wrapper: tuple[str,
 def without_network() -> tuple[str, ...]:
     """A prefix that runs a command without any network, or nothing where the machine does not allow it."""
     prefix = ("unshare", "-n") if os.geteuid() == 0 else ("unshare", "-rn")
-    if shutil.which(prefix[0]) and subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0:
+    if (
+        shutil.which(prefix[0])
+        and subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0
+    ):
         return prefix
     return ()
 

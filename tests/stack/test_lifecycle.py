@@ -16,7 +16,9 @@ def of_type(found: Template, kind: str) -> set[str]:
 
 
 def addon(found: Template, name: str) -> str:
-    (logical,) = [key for key, one in found.of_type("AWS::EKS::Addon").items() if one["Properties"]["AddonName"] == name]
+    (logical,) = [
+        key for key, one in found.of_type("AWS::EKS::Addon").items() if one["Properties"]["AddonName"] == name
+    ]
     return logical
 
 
@@ -37,14 +39,24 @@ def test_workloads_go_before_what_they_stand_on() -> None:
 
 def test_manifests_are_applied_one_after_another_in_the_order_of_the_charts() -> None:
     found = template()
-    order = sorted(of_type(found, MANIFEST), key=lambda name: len(found.needs(name) & of_type(found, MANIFEST)))
+    order = sorted(
+        of_type(found, MANIFEST), key=lambda name: len(found.needs(name) & of_type(found, MANIFEST))
+    )
     assert [len(found.needs(name) & of_type(found, MANIFEST)) for name in order] == list(range(len(order)))
     applied = [one for name in order for one in found.manifests[name]]
     bucket = f"<{found.named('ModelStoreBucket', 'AWS::S3::Bucket')}>"
-    wanted = [one for chart in charts.build(experiment(), region=REGION, bucket=bucket).values() for one in chart.to_json()]
+    wanted = [
+        one
+        for chart in charts.build(experiment(), region=REGION, bucket=bucket).values()
+        for one in chart.to_json()
+    ]
     for one in applied:
         # The CDK's label for pruning.
-        labels = {key: value for key, value in one["metadata"]["labels"].items() if not key.startswith("aws.cdk.eks/prune-")}
+        labels = {
+            key: value
+            for key, value in one["metadata"]["labels"].items()
+            if not key.startswith("aws.cdk.eks/prune-")
+        }
         one["metadata"].pop("labels")
         if labels:
             one["metadata"]["labels"] = labels
@@ -58,7 +70,9 @@ def test_nodes_come_after_their_network_and_before_dns() -> None:
         needs = found.needs(group)
         assert {addon(found, name) for name in ("vpc-cni", "kube-proxy", "eks-pod-identity-agent")} <= needs
         assert of_type(found, "AWS::EC2::NatGateway") <= needs
-        assert {name for name in of_type(found, "AWS::Logs::LogGroup") if name.startswith("ContainerLogs")} <= needs
+        assert {
+            name for name in of_type(found, "AWS::Logs::LogGroup") if name.startswith("ContainerLogs")
+        } <= needs
     system = found.named("SystemNodesGroup")
     for name in ("coredns", "aws-mountpoint-s3-csi-driver", "amazon-cloudwatch-observability"):
         assert system in found.needs(addon(found, name))
@@ -70,7 +84,12 @@ def test_the_cluster_outlives_its_nodes_and_the_network_outlives_the_cluster() -
     for group in of_type(found, "AWS::EKS::Nodegroup"):
         assert cluster in found.needs(group)
     needs = found.needs(cluster)
-    for kind in ("AWS::EC2::VPC", "AWS::EC2::Subnet", "AWS::EC2::NatGateway", "AWS::EC2::VPCGatewayAttachment"):
+    for kind in (
+        "AWS::EC2::VPC",
+        "AWS::EC2::Subnet",
+        "AWS::EC2::NatGateway",
+        "AWS::EC2::VPCGatewayAttachment",
+    ):
         assert of_type(found, kind) <= needs
     assert found.named("ClusterControlPlaneLogs") in needs
 
@@ -78,7 +97,11 @@ def test_the_cluster_outlives_its_nodes_and_the_network_outlives_the_cluster() -
 @pytest.mark.parametrize("edits", [(), EVERYTHING], ids=["default", "everything"])
 def test_nothing_survives_but_the_bucket_by_choice(edits: tuple[tuple[str, str], ...]) -> None:
     found = template(*edits)
-    kept = {resource["Type"] for resource in found.resources.values() if resource.get("DeletionPolicy") == "Retain"}
+    kept = {
+        resource["Type"]
+        for resource in found.resources.values()
+        if resource.get("DeletionPolicy") == "Retain"
+    }
     assert kept == ({"AWS::S3::Bucket"} if edits == () else set())
 
 
@@ -95,8 +118,14 @@ def test_every_log_group_ends(edits: tuple[tuple[str, str], ...], days: int) -> 
 
 def test_log_groups_that_aws_would_make_by_itself_are_in_the_stack() -> None:
     name = experiment().stack_name(REGION)
-    owned = {group["Properties"].get("LogGroupName") for group in template().of_type("AWS::Logs::LogGroup").values()}
-    assert {f"/aws/eks/{name}/cluster", *(f"/aws/containerinsights/{name}/{kind}" for kind in INSIGHTS)} <= owned
+    owned = {
+        group["Properties"].get("LogGroupName")
+        for group in template().of_type("AWS::Logs::LogGroup").values()
+    }
+    assert {
+        f"/aws/eks/{name}/cluster",
+        *(f"/aws/containerinsights/{name}/{kind}" for kind in INSIGHTS),
+    } <= owned
 
 
 INSIGHTS = ("application", "dataplane", "host", "performance")
@@ -124,7 +153,10 @@ def test_the_template_stays_within_what_cloudformation_takes() -> None:
 
 
 def test_a_large_chart_becomes_several_manifests_in_order() -> None:
-    objects = [{"kind": "ConfigMap", "metadata": {"name": str(index)}, "data": {"file": "x" * 90_000}} for index in range(5)]
+    objects = [
+        {"kind": "ConfigMap", "metadata": {"name": str(index)}, "data": {"file": "x" * 90_000}}
+        for index in range(5)
+    ]
     parts = list(split("chart", objects))
     assert [len(part) for part in parts] == [2, 2, 1]
     assert [one for part in parts for one in part] == objects
@@ -132,7 +164,12 @@ def test_a_large_chart_becomes_several_manifests_in_order() -> None:
 
 def test_an_object_too_large_for_any_manifest_is_refused() -> None:
     with pytest.raises(ValueError, match="ConfigMap big of chart chart"):
-        list(split("chart", [{"kind": "ConfigMap", "metadata": {"name": "big"}, "data": {"file": "x" * MANIFEST_BYTES}}]))
+        list(
+            split(
+                "chart",
+                [{"kind": "ConfigMap", "metadata": {"name": "big"}, "data": {"file": "x" * MANIFEST_BYTES}}],
+            )
+        )
 
 
 def test_scale_down_calls_eks_and_nothing_else() -> None:
@@ -148,12 +185,18 @@ def test_scale_down_calls_eks_and_nothing_else() -> None:
             "NodegroupName": group["NodegroupName"],
             "ScalingConfig": {"MinSize": 0, "MaxSize": 1, "DesiredSize": 0},
         }
-    policy = found.resources[found.named("ScaleDownRoleDefaultPolicy")]["Properties"]["PolicyDocument"]["Statement"]
-    assert [(one["Action"], group["NodegroupName"] in flat(one["Resource"])) for one in policy] == [("eks:UpdateNodegroupConfig", True)]
+    policy = found.resources[found.named("ScaleDownRoleDefaultPolicy")]["Properties"]["PolicyDocument"][
+        "Statement"
+    ]
+    assert [(one["Action"], group["NodegroupName"] in flat(one["Resource"])) for one in policy] == [
+        ("eks:UpdateNodegroupConfig", True)
+    ]
 
 
 def test_the_first_call_of_a_rate_finds_no_nodes_yet() -> None:
-    """A rate without a start date fires at once; were the group there first, the deployment would end with no nodes."""
+    """A rate without a start date fires at once; were the group there first, the deployment would end with no
+    nodes.
+    """
     found = template(*EVERYTHING)
     group = found.named("TrainiumNodesGroup")
     assert of_type(found, "AWS::Scheduler::Schedule") <= found.needs(group)
@@ -163,9 +206,15 @@ def test_the_first_call_of_a_rate_finds_no_nodes_yet() -> None:
 
 def test_the_budget_counts_this_experiment_in_this_region() -> None:
     budget = template(*EVERYTHING).only("AWS::Budgets::Budget")
-    assert budget["Budget"]["CostFilters"] == {"Region": [REGION], "TagKeyValue": ["user:experiment$qwen3-specdec"]}
+    assert budget["Budget"]["CostFilters"] == {
+        "Region": [REGION],
+        "TagKeyValue": ["user:experiment$qwen3-specdec"],
+    }
     assert budget["Budget"]["BudgetLimit"] == {"Amount": 5000, "Unit": "USD"}
-    told = [(one["Notification"]["NotificationType"], one["Notification"]["Threshold"]) for one in budget["NotificationsWithSubscribers"]]
+    told = [
+        (one["Notification"]["NotificationType"], one["Notification"]["Threshold"])
+        for one in budget["NotificationsWithSubscribers"]
+    ]
     assert told == [("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100)]
 
 
@@ -175,14 +224,28 @@ def test_guards_are_absent_unless_asked_for() -> None:
 
 
 def test_tags_reach_everything_that_takes_them() -> None:
-    for kind in ("AWS::S3::Bucket", "AWS::EC2::VPC", "AWS::EKS::Nodegroup", "AWS::IAM::Role", "AWS::Logs::LogGroup", "AWS::EKS::Cluster"):
+    for kind in (
+        "AWS::S3::Bucket",
+        "AWS::EC2::VPC",
+        "AWS::EKS::Nodegroup",
+        "AWS::IAM::Role",
+        "AWS::Logs::LogGroup",
+        "AWS::EKS::Cluster",
+    ):
         for name, resource in template(*EVERYTHING).of_type(kind).items():
             if name.startswith("CustomS3AutoDelete"):
-                # The CDK makes these as plain resources without tags; the tags of the stack reach them at deployment.
+                # The CDK makes these as plain resources without tags; the tags of the stack reach them at
+                # deployment.
                 continue
             tags = resource["Properties"]["Tags"]
-            found: dict[str, str] = tags if kind.startswith("AWS::EKS::N") else {tag["Key"]: tag["Value"] for tag in tags}
-            assert {"experiment": "qwen3-specdec", "owner": "inference-team", "cost-centre": "42"}.items() <= found.items()
+            found: dict[str, str] = (
+                tags if kind.startswith("AWS::EKS::N") else {tag["Key"]: tag["Value"] for tag in tags}
+            )
+            assert {
+                "experiment": "qwen3-specdec",
+                "owner": "inference-team",
+                "cost-centre": "42",
+            }.items() <= found.items()
 
 
 def test_outputs_are_what_a_person_needs_next() -> None:
@@ -195,8 +258,13 @@ def test_outputs_are_what_a_person_needs_next() -> None:
 
 
 def test_dashboards_are_valid_and_say_something() -> None:
-    bodies = [json.loads(flat(one["Properties"]["DashboardBody"])) for one in template().of_type("AWS::CloudWatch::Dashboard").values()]
+    bodies = [
+        json.loads(flat(one["Properties"]["DashboardBody"]))
+        for one in template().of_type("AWS::CloudWatch::Dashboard").values()
+    ]
     assert len(bodies) == 2
     for body in bodies:
         assert len(body["widgets"]) >= 8
-        assert all({"type", "x", "y", "width", "height", "properties"} <= widget.keys() for widget in body["widgets"])
+        assert all(
+            {"type", "x", "y", "width", "height", "properties"} <= widget.keys() for widget in body["widgets"]
+        )

@@ -11,7 +11,10 @@ def test_one_nat_gateway_and_a_free_path_to_s3() -> None:
     found = template()
     assert len(found.of_type("AWS::EC2::NatGateway")) == 1
     endpoint = found.only("AWS::EC2::VPCEndpoint")
-    assert (endpoint["VpcEndpointType"], flat(endpoint["ServiceName"])) == ("Gateway", "com.amazonaws.<AWS::Region>.s3")
+    assert (endpoint["VpcEndpointType"], flat(endpoint["ServiceName"])) == (
+        "Gateway",
+        "com.amazonaws.<AWS::Region>.s3",
+    )
     private = {name for name in found.of_type("AWS::EC2::RouteTable") if "private" in name}
     assert len(private) == 2
     assert private <= set(references(endpoint["RouteTableIds"]))
@@ -33,12 +36,17 @@ def test_the_control_plane_has_two_zones_and_the_accelerators_the_chosen_one() -
 
 def test_the_second_zone_can_be_chosen() -> None:
     found = template(('zone = "us-east-2b"', 'second_zone = "us-east-2c"\nzone = "us-east-2b"'))
-    zones = {subnet["Properties"]["AvailabilityZone"] for subnet in found.of_type("AWS::EC2::Subnet").values()}
+    zones = {
+        subnet["Properties"]["AvailabilityZone"] for subnet in found.of_type("AWS::EC2::Subnet").values()
+    }
     assert zones == {"us-east-2b", "us-east-2c"}
 
 
 def test_no_subnet_gives_public_addresses() -> None:
-    assert not any(subnet["Properties"]["MapPublicIpOnLaunch"] for subnet in template().of_type("AWS::EC2::Subnet").values())
+    assert not any(
+        subnet["Properties"]["MapPublicIpOnLaunch"]
+        for subnet in template().of_type("AWS::EC2::Subnet").values()
+    )
 
 
 def test_every_subnet_and_launch_template_named_by_cluster_or_nodes_is_in_the_template() -> None:
@@ -46,7 +54,9 @@ def test_every_subnet_and_launch_template_named_by_cluster_or_nodes_is_in_the_te
     named = [found.only(CLUSTER)["ResourcesVpcConfig"]["SubnetIds"]]
     named += [group["Properties"]["Subnets"] for group in found.of_type("AWS::EKS::Nodegroup").values()]
     assert {found.resources[name]["Type"] for name in references(named)} == {"AWS::EC2::Subnet"}
-    launch = [group["Properties"]["LaunchTemplate"] for group in found.of_type("AWS::EKS::Nodegroup").values()]
+    launch = [
+        group["Properties"]["LaunchTemplate"] for group in found.of_type("AWS::EKS::Nodegroup").values()
+    ]
     assert {found.resources[name]["Type"] for name in references(launch)} == {"AWS::EC2::LaunchTemplate"}
 
 
@@ -59,7 +69,13 @@ def test_the_endpoint_is_private_unless_ranges_are_named() -> None:
 
 def test_all_control_plane_logs_are_on() -> None:
     enabled = template().only(CLUSTER)["Logging"]["ClusterLogging"]["EnabledTypes"]
-    assert {one["Type"] for one in enabled} == {"api", "audit", "authenticator", "controllerManager", "scheduler"}
+    assert {one["Type"] for one in enabled} == {
+        "api",
+        "audit",
+        "authenticator",
+        "controllerManager",
+        "scheduler",
+    }
 
 
 def test_kubernetes_secrets_are_encrypted_with_a_rotating_key() -> None:
@@ -72,7 +88,10 @@ def test_kubernetes_secrets_are_encrypted_with_a_rotating_key() -> None:
 
 def test_only_access_entries_open_the_cluster() -> None:
     found = template(*EVERYTHING)
-    assert found.only(CLUSTER)["AccessConfig"] == {"AuthenticationMode": "API", "BootstrapClusterCreatorAdminPermissions": False}
+    assert found.only(CLUSTER)["AccessConfig"] == {
+        "AuthenticationMode": "API",
+        "BootstrapClusterCreatorAdminPermissions": False,
+    }
     entries = [entry["Properties"] for entry in found.of_type("AWS::EKS::AccessEntry").values()]
     people = [entry["PrincipalArn"] for entry in entries if isinstance(entry["PrincipalArn"], str)]
     assert people == ["arn:aws:iam::111122223333:role/Admin"]
@@ -113,11 +132,15 @@ def test_add_on_settings() -> None:
     assert "AddonVersion" not in found.only("AWS::EKS::Addon", AddonName="vpc-cni")
 
 
-@pytest.mark.parametrize(("addon", "account"), [("vpc-cni", "aws-node"), ("amazon-cloudwatch-observability", "cloudwatch-agent")])
+@pytest.mark.parametrize(
+    ("addon", "account"), [("vpc-cni", "aws-node"), ("amazon-cloudwatch-observability", "cloudwatch-agent")]
+)
 def test_add_ons_with_pod_identity(addon: str, account: str) -> None:
     (association,) = template().only("AWS::EKS::Addon", AddonName=addon)["PodIdentityAssociations"]
     assert association["ServiceAccount"] == account
 
 
 def test_the_storage_driver_has_no_role_because_pods_have_their_own() -> None:
-    assert "PodIdentityAssociations" not in template().only("AWS::EKS::Addon", AddonName="aws-mountpoint-s3-csi-driver")
+    assert "PodIdentityAssociations" not in template().only(
+        "AWS::EKS::Addon", AddonName="aws-mountpoint-s3-csi-driver"
+    )

@@ -36,14 +36,19 @@ def test_capacity_and_market_agree(
     target = {"CapacityReservationTarget": {"CapacityReservationId": reservation}} if reservation else None
     assert launch.get("CapacityReservationSpecification") == target
     # EKS refuses a launch template with any of these for a managed node group.
-    assert not {"IamInstanceProfile", "InstanceInitiatedShutdownBehavior", "HibernationOptions", "ImageId"} & launch.keys()
+    assert (
+        not {"IamInstanceProfile", "InstanceInitiatedShutdownBehavior", "HibernationOptions", "ImageId"}
+        & launch.keys()
+    )
     assert "SubnetId" not in json.dumps(launch)
 
 
 def test_the_instance_type_is_in_the_launch_template_alone() -> None:
     found = template()
     assert accelerators(found)[1]["InstanceType"] == "trn2.48xlarge"
-    assert all("InstanceTypes" not in group["Properties"] for group in found.of_type("AWS::EKS::Nodegroup").values())
+    assert all(
+        "InstanceTypes" not in group["Properties"] for group in found.of_type("AWS::EKS::Nodegroup").values()
+    )
 
 
 @pytest.mark.parametrize("desired", [0, 1, 3])
@@ -61,7 +66,9 @@ def test_an_update_does_not_wait_for_a_second_accelerator_node() -> None:
 
 
 def test_only_pods_that_tolerate_it_run_on_accelerator_nodes() -> None:
-    assert accelerators(template())[0]["Taints"] == [{"Key": "aws.amazon.com/neuron", "Value": "true", "Effect": "NO_SCHEDULE"}]
+    assert accelerators(template())[0]["Taints"] == [
+        {"Key": "aws.amazon.com/neuron", "Value": "true", "Effect": "NO_SCHEDULE"}
+    ]
 
 
 def test_all_instances_have_imdsv2_encrypted_disks_and_cost_tags() -> None:
@@ -103,8 +110,15 @@ def test_nodes_have_no_interfaces_of_their_own_without_efa() -> None:
 def test_efa_on_every_network_card() -> None:
     found = template(*EVERYTHING)
     _, launch = accelerators(found)
-    layout = [(one["NetworkCardIndex"], one["DeviceIndex"], one["InterfaceType"]) for one in launch["NetworkInterfaces"]]
-    assert layout == [(0, 0, "interface"), (0, 1, "efa-only"), *((card, 0, "efa-only") for card in range(1, 16))]
+    layout = [
+        (one["NetworkCardIndex"], one["DeviceIndex"], one["InterfaceType"])
+        for one in launch["NetworkInterfaces"]
+    ]
+    assert layout == [
+        (0, 0, "interface"),
+        (0, 1, "efa-only"),
+        *((card, 0, "efa-only") for card in range(1, 16)),
+    ]
     cluster = found.named("Cluster", "AWS::EKS::Cluster")
     for one in launch["NetworkInterfaces"]:
         assert flat(one["Groups"][0]) == f"<{cluster}.ClusterSecurityGroupId>"
@@ -117,14 +131,18 @@ def test_efa_in_reserved_capacity_brings_no_placement_group() -> None:
 
 
 def test_the_group_gets_another_name_when_it_would_be_replaced() -> None:
-    names = {accelerators(template(*edits))[0]["NodegroupName"] for edits in ((), RESERVATION, CAPACITY_BLOCK)}
+    names = {
+        accelerators(template(*edits))[0]["NodegroupName"] for edits in ((), RESERVATION, CAPACITY_BLOCK)
+    }
     assert len(names) == 3
     assert all(len(name) <= 63 for name in names)
 
 
 @pytest.mark.parametrize("allocation", ["dra", "device-plugin"])
 def test_devices_are_handed_out_in_one_way(allocation: str) -> None:
-    chart = template(("[serving]", f'[serving]\nallocation = "{allocation}"')).only("Custom::AWSCDK-EKS-HelmChart")
+    chart = template(("[serving]", f'[serving]\nallocation = "{allocation}"')).only(
+        "Custom::AWSCDK-EKS-HelmChart"
+    )
     values = json.loads(chart["Values"])
     dra, plugin = values["draDriver"]["enabled"], values["devicePlugin"]["enabled"]
     assert (dra, plugin) == (allocation == "dra", allocation != "dra")
@@ -136,9 +154,12 @@ def test_devices_are_handed_out_in_one_way(allocation: str) -> None:
 
 
 def test_launch_templates_do_not_follow_owner_variants_or_tags() -> None:
-    # CloudFormation refuses a new template version together with a new tag of the node group (aws/aws-cdk#16644).
+    # CloudFormation refuses a new template version together with a new tag of the node group
+    # (aws/aws-cdk#16644).
     other = template(
-        ("window = 7", "window = 5"), ('name = "speculative"', 'name = "smaller-window"'), ('owner = "inference-team"', 'owner = "others"')
+        ("window = 7", "window = 5"),
+        ('name = "speculative"', 'name = "smaller-window"'),
+        ('owner = "inference-team"', 'owner = "others"'),
     )
     assert other.of_type("AWS::EC2::LaunchTemplate") == template().of_type("AWS::EC2::LaunchTemplate")
 
@@ -146,6 +167,9 @@ def test_launch_templates_do_not_follow_owner_variants_or_tags() -> None:
 def test_another_reservation_is_another_node_group() -> None:
     from trainium_constructs.trainium_nodes import node_group_name
 
-    names = {node_group_name(zone="ap-southeast-4a", purchase="capacity-block", reservation_id=f"cr-{digit * 17}") for digit in "01"}
+    names = {
+        node_group_name(zone="ap-southeast-4a", purchase="capacity-block", reservation_id=f"cr-{digit * 17}")
+        for digit in "01"
+    }
     assert len(names) == 2
     assert max(map(len, names)) <= 63

@@ -1,4 +1,6 @@
-"""The whole template, one snapshot per region. ``pytest tests/stack --snapshot-update`` renews them after a wanted change."""
+"""The whole template, one snapshot per region. ``pytest tests/stack --snapshot-update`` renews them after a
+wanted change.
+"""
 
 import copy
 import json
@@ -9,7 +11,16 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
-from tests.stack.synthesis import REGION, ROOT, SECOND_REGION, TWO_REGIONS, Template, template, templates, without_region
+from tests.stack.synthesis import (
+    REGION,
+    ROOT,
+    SECOND_REGION,
+    TWO_REGIONS,
+    Template,
+    template,
+    templates,
+    without_region,
+)
 
 _ASSET = re.compile(r"\b[0-9a-f]{64}\b")
 _CONTENT_HASH = re.compile(r"-[0-9a-f]{8,12}$")
@@ -18,7 +29,8 @@ _CONTENT_HASH = re.compile(r"-[0-9a-f]{8,12}$")
 def masked(template: Template) -> Any:
     """The template without hashes of the CDK's assets, which change with each of its releases.
 
-    Of Kubernetes manifests, kind and name stay: their content belongs to the charts, which have their own tests.
+    Of Kubernetes manifests, kind and name stay: their content belongs to the charts, which have their own
+    tests.
     """
     body = copy.deepcopy(template.body)
     for name, objects in template.manifests.items():
@@ -39,9 +51,15 @@ def test_the_same_experiment_elsewhere_differs_in_nothing_but_the_region() -> No
 
 
 def test_no_region_is_written_in_the_code() -> None:
-    sources = [path for folder in ("stacks", "constructs", "charts") for path in (ROOT / folder).rglob("*.py")]
+    sources = [
+        path for folder in ("stacks", "constructs", "charts") for path in (ROOT / folder).rglob("*.py")
+    ]
     assert sources
-    found = [path.name for path in (*sources, ROOT / "app.py") if re.search(r"\b(us|ap|eu|sa|ca|me|af|il)-[a-z]+-\d\b", path.read_text())]
+    found = [
+        path.name
+        for path in (*sources, ROOT / "app.py")
+        if re.search(r"\b(us|ap|eu|sa|ca|me|af|il)-[a-z]+-\d\b", path.read_text())
+    ]
     assert not found
 
 

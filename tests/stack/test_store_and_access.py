@@ -63,10 +63,14 @@ def test_the_bucket_policy_only_denies() -> None:
 
 
 def test_what_expires() -> None:
-    rules = {rule["Id"]: rule for rule in template().only("AWS::S3::Bucket")["LifecycleConfiguration"]["Rules"]}
+    rules = {
+        rule["Id"]: rule for rule in template().only("AWS::S3::Bucket")["LifecycleConfiguration"]["Rules"]
+    }
     assert rules["aborted-uploads"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 1}
     assert (rules["old-runs"]["Prefix"], rules["old-runs"]["ExpirationInDays"]) == ("runs/", 365)
-    assert all("models" not in json.dumps(rule) and "artifacts" not in json.dumps(rule) for rule in rules.values())
+    assert all(
+        "models" not in json.dumps(rule) and "artifacts" not in json.dumps(rule) for rule in rules.values()
+    )
 
 
 def test_the_bucket_is_kept_or_emptied_by_choice() -> None:
@@ -112,7 +116,10 @@ def test_who_may_read_and_write_what(account: str, reads: set[str], writes: set[
     ("secret", "arn"),
     [
         ("hub-token", "arn:aws:secretsmanager:us-east-2:<AWS::AccountId>:secret:hub-token-??????"),
-        ("arn:aws:secretsmanager:us-east-2:111122223333:secret:x-AbCdEf", "arn:aws:secretsmanager:us-east-2:111122223333:secret:x-AbCdEf"),
+        (
+            "arn:aws:secretsmanager:us-east-2:111122223333:secret:x-AbCdEf",
+            "arn:aws:secretsmanager:us-east-2:111122223333:secret:x-AbCdEf",
+        ),
     ],
 )
 def test_only_the_stager_reads_the_token_and_only_that_secret(secret: str, arn: str) -> None:
@@ -124,8 +131,14 @@ def test_only_the_stager_reads_the_token_and_only_that_secret(secret: str, arn: 
 
 
 def test_metrics_go_to_our_namespaces_only() -> None:
-    (metrics,) = [one for one in statements(template(), "PodAccessBenchmarkRole") if one["Action"] == "cloudwatch:PutMetricData"]
-    assert metrics["Condition"] == {"StringEquals": {"cloudwatch:namespace": ["SpecDec/Exact", "SpecDec/Run", "Qwen/LLMPerf"]}}
+    (metrics,) = [
+        one
+        for one in statements(template(), "PodAccessBenchmarkRole")
+        if one["Action"] == "cloudwatch:PutMetricData"
+    ]
+    assert metrics["Condition"] == {
+        "StringEquals": {"cloudwatch:namespace": ["SpecDec/Exact", "SpecDec/Run", "Qwen/LLMPerf"]}
+    }
 
 
 def test_only_the_benchmark_looks_metrics_up() -> None:
@@ -152,7 +165,8 @@ def test_pod_roles_trust_one_service_account_of_one_cluster() -> None:
         for one in trust:
             condition = one["Condition"]["StringEquals"]
             assert condition.keys() == {
-                f"aws:RequestTag/{tag}" for tag in ("eks-cluster-name", "kubernetes-namespace", "kubernetes-service-account")
+                f"aws:RequestTag/{tag}"
+                for tag in ("eks-cluster-name", "kubernetes-namespace", "kubernetes-service-account")
             }
             accounts.add(condition["aws:RequestTag/kubernetes-service-account"])
     assert accounts == {"aws-node", "cloudwatch-agent", "server", "stager", "benchmark"}
@@ -174,7 +188,8 @@ def test_no_policy_is_wide_or_unknown() -> None:
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
             assert "*" not in json.dumps(statement["Action"])
             if statement["Resource"] == "*":
-                # Metrics are no resources; nothing but the namespace narrows writing, and nothing at all narrows reading.
+                # Metrics are no resources; nothing but the namespace narrows writing, and nothing at all
+                # narrows reading.
                 assert statement["Action"] in ("cloudwatch:PutMetricData", "cloudwatch:GetMetricStatistics")
                 assert statement.get("Condition") or statement["Action"] == "cloudwatch:GetMetricStatistics"
 
@@ -183,4 +198,6 @@ def test_nothing_listens_to_the_internet() -> None:
     for kind in ("AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupIngress"):
         for group in template(*EVERYTHING).of_type(kind).values():
             properties = group["Properties"]
-            assert "0.0.0.0/0" not in json.dumps(properties.get("SecurityGroupIngress", [])) + json.dumps(properties.get("CidrIp", ""))
+            assert "0.0.0.0/0" not in json.dumps(properties.get("SecurityGroupIngress", [])) + json.dumps(
+                properties.get("CidrIp", "")
+            )

@@ -12,7 +12,8 @@ __all__ = ["ACCOUNT", "CHECKOUT", "EmbeddedAws", "Session"]
 
 
 def __getattr__(name: str) -> Any:
-    # On demand: the stand-in for kubectl lives in this package too and starts dozens of times in one deployment.
+    # On demand: the stand-in for kubectl lives in this package too and starts dozens of times in one
+    # deployment.
     if name in __all__:
         return getattr(importlib.import_module("specdec.rehearsal.emulator.embedded"), name)
     raise AttributeError(name)

@@ -1,6 +1,7 @@
 """What the stand-in for ``kubectl`` and ``helm`` was told, and the cluster that would result from it.
 
-Pure: recorded calls in, objects out. Standard library only, because the stand-in itself runs in a bare interpreter.
+Pure: recorded calls in, objects out. Standard library only, because the stand-in itself runs in a bare
+interpreter.
 """
 
 from __future__ import annotations
@@ -14,11 +15,29 @@ Manifest = dict[str, Any]
 Key = tuple[str, str, str, str]
 """API group, kind, namespace and name of an object."""
 
-PRUNABLE = frozenset({
-    "ConfigMap", "Endpoints", "PersistentVolumeClaim", "Pod", "ReplicationController", "Secret", "Service", "Job", "CronJob",
-    "Ingress", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "Namespace", "PersistentVolume",
-})  # fmt: skip
-"""Kinds that ``kubectl apply --prune`` deletes when they leave a manifest (kubectl's pkg/cmd/util/prune, 1.36)."""
+PRUNABLE = frozenset(
+    [
+        "ConfigMap",
+        "Endpoints",
+        "PersistentVolumeClaim",
+        "Pod",
+        "ReplicationController",
+        "Secret",
+        "Service",
+        "Job",
+        "CronJob",
+        "Ingress",
+        "DaemonSet",
+        "Deployment",
+        "ReplicaSet",
+        "StatefulSet",
+        "Namespace",
+        "PersistentVolume",
+    ]
+)
+"""Kinds that ``kubectl apply --prune`` deletes when they leave a manifest (kubectl's pkg/cmd/util/prune,
+1.36).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +88,16 @@ def read(lines: Iterable[str]) -> list[Call]:
     calls: list[Call] = []
     for line in lines:
         raw = json.loads(line)
-        calls.append(Call(raw["region"], raw["tool"], tuple(raw["arguments"]), tuple(raw["objects"]), raw["values"], raw["exit_code"]))
+        calls.append(
+            Call(
+                raw["region"],
+                raw["tool"],
+                tuple(raw["arguments"]),
+                tuple(raw["objects"]),
+                raw["values"],
+                raw["exit_code"],
+            )
+        )
     return calls
 
 
@@ -81,7 +109,8 @@ def key(manifest: Manifest) -> Key:
 
 
 def split(text: str) -> list[Manifest]:
-    """Objects in a file as the CDK's handler writes it: JSON objects one after the other, with nothing between.
+    """Objects in a file as the CDK's handler writes it: JSON objects one after the other, with nothing
+    between.
 
     Raises:
         ValueError: not JSON.

@@ -8,7 +8,9 @@ from specdec.rehearsal.emulator.resources import Clients, Properties, Resource, 
 
 
 class BucketNotEmptyError(Exception):
-    """A bucket with objects or versions in it is to be deleted. S3 refuses that, and so does CloudFormation."""
+    """A bucket with objects or versions in it is to be deleted. S3 refuses that, and so does
+    CloudFormation.
+    """
 
 
 _ALARM_FIELDS = (
@@ -25,15 +27,27 @@ _ALARM_FIELDS = (
 
 
 def put_math_alarm(clients: Clients, properties: Properties) -> Resource:
-    """Makes or replaces an alarm over an expression. The pinned emulator keeps it under its name and never evaluates it."""
+    """Makes or replaces an alarm over an expression. The pinned emulator keeps it under its name and never
+    evaluates it.
+    """
     fields = pick(properties, *_ALARM_FIELDS)
-    fields |= {name: int(fields[name]) for name in ("DatapointsToAlarm", "EvaluationPeriods") if name in fields}
+    fields |= {
+        name: int(fields[name]) for name in ("DatapointsToAlarm", "EvaluationPeriods") if name in fields
+    }
     fields |= {"Threshold": float(fields["Threshold"])} if "Threshold" in fields else {}
-    fields |= {"ActionsEnabled": str(fields["ActionsEnabled"]).lower() == "true"} if "ActionsEnabled" in fields else {}
+    fields |= (
+        {"ActionsEnabled": str(fields["ActionsEnabled"]).lower() == "true"}
+        if "ActionsEnabled" in fields
+        else {}
+    )
     name = str(properties["AlarmName"])
     cloudwatch = clients("cloudwatch")
-    cloudwatch.put_metric_alarm(AlarmName=name, Metrics=[_alarm_query(query) for query in items(properties, "Metrics")], **fields)
-    return Resource(name, {"Arn": cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"][0]["AlarmArn"]})
+    cloudwatch.put_metric_alarm(
+        AlarmName=name, Metrics=[_alarm_query(query) for query in items(properties, "Metrics")], **fields
+    )
+    return Resource(
+        name, {"Arn": cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"][0]["AlarmArn"]}
+    )
 
 
 def _alarm_query(query: Properties) -> dict[str, Any]:
@@ -53,18 +67,25 @@ def _lifecycle_rule(rule: Properties) -> dict[str, Any]:
     if rule.get("ExpirationInDays") is not None:
         translated["Expiration"] = {"Days": int(rule["ExpirationInDays"])}
     if abort := section(rule, "AbortIncompleteMultipartUpload"):
-        translated["AbortIncompleteMultipartUpload"] = {"DaysAfterInitiation": int(abort["DaysAfterInitiation"])}
+        translated["AbortIncompleteMultipartUpload"] = {
+            "DaysAfterInitiation": int(abort["DaysAfterInitiation"])
+        }
     if noncurrent := section(rule, "NoncurrentVersionExpiration"):
         translated["NoncurrentVersionExpiration"] = {"NoncurrentDays": int(noncurrent["NoncurrentDays"])}
     return translated
 
 
 def configure_bucket(clients: Clients, bucket: str, properties: Properties) -> None:
-    """Applies the bucket properties that the pinned emulator's own handler drops: tags, encryption, lifecycle rules."""
+    """Applies the bucket properties that the pinned emulator's own handler drops: tags, encryption, lifecycle
+    rules.
+    """
     s3 = clients("s3")
     if tags := items(properties, "Tags"):
         s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": tags})
-    rules = [_encryption_rule(rule) for rule in items(section(properties, "BucketEncryption"), "ServerSideEncryptionConfiguration")]
+    rules = [
+        _encryption_rule(rule)
+        for rule in items(section(properties, "BucketEncryption"), "ServerSideEncryptionConfiguration")
+    ]
     # The emulator has no key that AWS manages, which is what KMS without a key id means.
     if rules and all(_has_key(rule) for rule in rules):
         s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": rules})
@@ -96,5 +117,11 @@ def refuse_full_bucket(clients: Clients, bucket: str) -> None:
         listing = s3.list_object_versions(Bucket=bucket, MaxKeys=1)
     except s3.exceptions.NoSuchBucket:
         return
-    if listing.get("Versions") or listing.get("DeleteMarkers") or s3.list_objects_v2(Bucket=bucket, MaxKeys=1).get("KeyCount"):
-        raise BucketNotEmptyError(f"The bucket you tried to delete is not empty ({bucket}); its objects and versions must go first")
+    if (
+        listing.get("Versions")
+        or listing.get("DeleteMarkers")
+        or s3.list_objects_v2(Bucket=bucket, MaxKeys=1).get("KeyCount")
+    ):
+        raise BucketNotEmptyError(
+            f"The bucket you tried to delete is not empty ({bucket}); its objects and versions must go first"
+        )

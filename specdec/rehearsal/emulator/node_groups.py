@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def resized(group: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> tuple[int, dict[str, Any], dict[str, Any]]:
+def resized(
+    group: Mapping[str, Any] | None, asked: Mapping[str, Any]
+) -> tuple[int, dict[str, Any], dict[str, Any]]:
     """What EKS makes of UpdateNodegroupConfig with a new size: status, answer, and what changes in the group.
 
     Starts or ends no instance: that is Auto Scaling's work, which the emulator does not do either.
@@ -29,7 +31,9 @@ def resized(group: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> tuple[
         "id": str(uuid.uuid4()),
         "status": "InProgress",
         "type": "ConfigUpdate",
-        "params": [{"type": named[name], "value": str(value)} for name, value in asked["scalingConfig"].items()],
+        "params": [
+            {"type": named[name], "value": str(value)} for name, value in asked["scalingConfig"].items()
+        ],
         "createdAt": time.time(),
         "errors": [],
     }

@@ -1,7 +1,7 @@
 """What AWS offers an account in a region, planted, and the answers to the calls that ask for it.
 
-The pinned emulator knows none of these calls. Pure: a request in, its answer as AWS writes it out. Names and shapes are those of
-botocore's service models (1.43.106); the tests read every answer back through them.
+The pinned emulator knows none of these calls. Pure: a request in, its answer as AWS writes it out. Names and
+shapes are those of botocore's service models (1.43.106); the tests read every answer back through them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Offer:
     Attributes:
         quotas: value of each quota of EC2, by its code.
         zones: zones that offer an instance type, by the type.
-        blocks: Capacity Blocks for sale; None where the account's quota for them is 0, so that EC2 shows none.
+        blocks: Capacity Blocks for sale; None where the account's quota for them is 0, so that EC2 shows
+            none.
         kubernetes: status of each version of EKS: STANDARD_SUPPORT, EXTENDED_SUPPORT or UNSUPPORTED.
         addons: versions of each add-on, newest first, by Kubernetes version.
         parameters: values of AWS's public Systems Manager parameters, by name.
@@ -74,7 +75,10 @@ class Offer:
     def of(cls, document: dict[str, Any]) -> Self:
         """From plain data."""
         blocks: list[dict[str, Any]] | None = document["blocks"]
-        fields: dict[str, Any] = {**document, "blocks": None if blocks is None else [Block(**block) for block in blocks]}
+        fields: dict[str, Any] = {
+            **document,
+            "blocks": None if blocks is None else [Block(**block) for block in blocks],
+        }
         return cls(**fields)
 
 
@@ -100,7 +104,8 @@ class Request:
 
 
 def answer(request: Request, offers: Mapping[str, Offer], *, region: str) -> Answer | None:
-    """The answer to a call about what is offered; None for every other call, and for a region of which nothing is known.
+    """The answer to a call about what is offered; None for every other call, and for a region of which
+    nothing is known.
 
     Args:
         request: the call.
@@ -110,7 +115,11 @@ def answer(request: Request, offers: Mapping[str, Offer], *, region: str) -> Ans
     if request.service == "pricing":
         # The pricing API lives in one region and answers for all.
         wanted = {given["Field"]: given["Value"] for given in json.loads(request.body)["Filters"]}
-        return _price(wanted["instanceType"], offers[wanted["regionCode"]]) if wanted["regionCode"] in offers else None
+        return (
+            _price(wanted["instanceType"], offers[wanted["regionCode"]])
+            if wanted["regionCode"] in offers
+            else None
+        )
     offer = offers.get(region)
     if offer is None:
         return None
@@ -133,7 +142,13 @@ def answer(request: Request, offers: Mapping[str, Offer], *, region: str) -> Ans
 def _quota(arguments: Mapping[str, str], offer: Offer) -> Answer:
     quota = arguments["QuotaCode"]
     if arguments["ServiceCode"] != "ec2" or quota not in offer.quotas:
-        return _json({"__type": "NoSuchResourceException", "Message": f"The request failed: there is no quota {quota}"}, 400)
+        return _json(
+            {
+                "__type": "NoSuchResourceException",
+                "Message": f"The request failed: there is no quota {quota}",
+            },
+            400,
+        )
     return _json({"Quota": {"ServiceCode": "ec2", "QuotaCode": quota, "Value": offer.quotas[quota]}})
 
 
@@ -151,12 +166,23 @@ def _parameter(name: str, offer: Offer, region: str) -> Answer | None:
         return None
     arn = f"arn:aws:ssm:{region}::parameter{name}"
     return _json(
-        {"Parameter": {"Name": name, "Type": "String", "Value": offer.parameters[name], "Version": 1, "ARN": arn, "DataType": "text"}}
+        {
+            "Parameter": {
+                "Name": name,
+                "Type": "String",
+                "Value": offer.parameters[name],
+                "Version": 1,
+                "ARN": arn,
+                "DataType": "text",
+            }
+        }
     )
 
 
 def _versions(query: Mapping[str, list[str]], offer: Offer) -> Answer:
-    versions = [{"clusterVersion": version, "versionStatus": status} for version, status in offer.kubernetes.items()]
+    versions = [
+        {"clusterVersion": version, "versionStatus": status} for version, status in offer.kubernetes.items()
+    ]
     return _json({"clusterVersions": versions})
 
 
@@ -172,7 +198,11 @@ def _addons(query: Mapping[str, list[str]], offer: Offer) -> Answer:
 def _offerings(form: Mapping[str, list[str]], offer: Offer) -> Answer:
     kinds = form["Filter.1.Value.1"] if form.get("Filter.1.Name") == ["instance-type"] else list(offer.zones)
     place = {"locationType": "availability-zone"}
-    found = [{"instanceType": kind, **place, "location": zone} for kind in kinds for zone in offer.zones.get(kind, [])]
+    found = [
+        {"instanceType": kind, **place, "location": zone}
+        for kind in kinds
+        for zone in offer.zones.get(kind, [])
+    ]
     return _xml("DescribeInstanceTypeOfferings", {"instanceTypeOfferingSet": found})
 
 
@@ -195,7 +225,8 @@ def _blocks(form: Mapping[str, list[str]], offer: Offer) -> Answer:
             "tenancy": "default",
         }
         for block in offer.blocks
-        if (block.instance_type, block.instances, block.hours) == wanted and first <= datetime.fromisoformat(block.start) <= last
+        if (block.instance_type, block.instances, block.hours) == wanted
+        and first <= datetime.fromisoformat(block.start) <= last
     ]
     return _xml("DescribeCapacityBlockOfferings", {"capacityBlockOfferingSet": found})
 

@@ -1,7 +1,8 @@
-"""Stand-in for ``aws``, ``kubectl`` and ``helm`` under the CDK's own handlers: keeps what it is told in a file.
+"""Stand-in for ``aws``, ``kubectl`` and ``helm`` under the CDK's own handlers: keeps what it is told in a
+file.
 
-It answers as the tool would to a cluster that takes everything valid: an object that exists cannot be created again, an
-object that is to be refused is refused, and a command it does not know fails.
+It answers as the tool would to a cluster that takes everything valid: an object that exists cannot be created
+again, an object that is to be refused is refused, and a command it does not know fails.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def answer(call: Call) -> tuple[int, str]:
         case "helm", ("upgrade" | "uninstall", release):
             return 0, f"release {release}"
         case "kubectl", ("create" | "apply" | "delete", _):
-            return 0, "\n".join(f"{manifest['kind']}/{manifest['metadata']['name']}" for manifest in call.objects)
+            return 0, "\n".join(
+                f"{manifest['kind']}/{manifest['metadata']['name']}" for manifest in call.objects
+            )
         case _:
             return 1, f"the stand-in for {call.tool} does not know: {' '.join(arguments)}"
 
@@ -53,7 +56,14 @@ def _forbidden(refusals: Path, call: Call) -> str | None:
     if call.verb not in ("create", "apply") or not refusals.exists():
         return None
     messages: dict[str, str] = json.loads(refusals.read_text(encoding="utf-8"))
-    return next((messages[name] for name in (f"{m['kind']}/{m['metadata']['name']}" for m in call.objects) if name in messages), None)
+    return next(
+        (
+            messages[name]
+            for name in (f"{m['kind']}/{m['metadata']['name']}" for m in call.objects)
+            if name in messages
+        ),
+        None,
+    )
 
 
 def main(file: Path, tool: str, arguments: tuple[str, ...]) -> int:
@@ -68,7 +78,8 @@ def main(file: Path, tool: str, arguments: tuple[str, ...]) -> int:
         fcntl.flock(record, fcntl.LOCK_EX)
         record.seek(0)
         before = [call for call in read(record) if call.region == region]
-        # The handler logs in to one cluster per stack and then runs one command; so the region tells the cluster.
+        # The handler logs in to one cluster per stack and then runs one command; so the region tells the
+        # cluster.
         call = Call(region, tool, arguments, tuple(objects), values)
         refused = Cluster(before).refusal(call) or _forbidden(file.with_name(REFUSALS), call)
         exit_code, output = (1, refused) if refused else answer(call)

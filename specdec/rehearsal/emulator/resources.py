@@ -1,7 +1,7 @@
 """CloudFormation resource types that the pinned emulator can serve by API but not by stack.
 
-Each handler makes the API call that CloudFormation documents for its type, so a stack and a boto3 call meet in one place.
-Property names and ``Ref`` values: the AWS CloudFormation template reference (read 2026-11-29).
+Each handler makes the API call that CloudFormation documents for its type, so a stack and a boto3 call meet
+in one place. Property names and ``Ref`` values: the AWS CloudFormation template reference (read 2026-11-29).
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def camel(value: Any) -> Any:
     """Template property names (``RoleArn``) to the EKS API's (``roleArn``), at every depth."""
     match value:
         case dict():
-            return {name[:1].lower() + name[1:]: camel(item) for name, item in cast("Properties", value).items()}
+            return {
+                name[:1].lower() + name[1:]: camel(item) for name, item in cast("Properties", value).items()
+            }
         case list():
             return [camel(item) for item in cast("list[Any]", value)]
         case _:
@@ -108,7 +110,9 @@ def pick(properties: Properties, *names: str) -> dict[str, Any]:
 
 def _create_address(clients: Clients, properties: Properties) -> Resource:
     address = clients("ec2").allocate_address(Domain="vpc", **_ec2_tags(properties, "elastic-ip"))
-    return Resource(address["PublicIp"], {"AllocationId": address["AllocationId"], "PublicIp": address["PublicIp"]})
+    return Resource(
+        address["PublicIp"], {"AllocationId": address["AllocationId"], "PublicIp": address["PublicIp"]}
+    )
 
 
 def _update_address(clients: Clients, physical_id: str, old: Properties, new: Properties) -> Resource:
@@ -127,7 +131,9 @@ def _delete_address(clients: Clients, physical_id: str, properties: Properties) 
 
 
 def _create_nat_gateway(clients: Clients, properties: Properties) -> Resource:
-    answer = clients("ec2").create_nat_gateway(**pick(properties, "SubnetId", "AllocationId"), **_ec2_tags(properties, "natgateway"))
+    answer = clients("ec2").create_nat_gateway(
+        **pick(properties, "SubnetId", "AllocationId"), **_ec2_tags(properties, "natgateway")
+    )
     gateway: str = answer["NatGateway"]["NatGatewayId"]
     return Resource(gateway, {"NatGatewayId": gateway})
 
@@ -145,9 +151,17 @@ def _delete_nat_gateway(clients: Clients, physical_id: str, properties: Properti
 
 def _create_flow_log(clients: Clients, properties: Properties) -> Resource:
     fields = pick(
-        properties, "ResourceType", "TrafficType", "LogDestinationType", "LogDestination", "LogGroupName", "DeliverLogsPermissionArn"
+        properties,
+        "ResourceType",
+        "TrafficType",
+        "LogDestinationType",
+        "LogDestination",
+        "LogGroupName",
+        "DeliverLogsPermissionArn",
     )
-    answer = clients("ec2").create_flow_logs(ResourceIds=[properties["ResourceId"]], **fields, **_ec2_tags(properties, "vpc-flow-log"))
+    answer = clients("ec2").create_flow_logs(
+        ResourceIds=[properties["ResourceId"]], **fields, **_ec2_tags(properties, "vpc-flow-log")
+    )
     flow_log: str = answer["FlowLogIds"][0]
     return Resource(flow_log, {"Id": flow_log})
 
@@ -165,7 +179,9 @@ def _delete_flow_log(clients: Clients, physical_id: str, properties: Properties)
 
 def _permission(properties: Properties, peer: str) -> dict[str, Any]:
     permission: dict[str, Any] = {"IpProtocol": str(properties["IpProtocol"])}
-    permission |= {name: int(properties[name]) for name in ("FromPort", "ToPort") if properties.get(name) is not None}
+    permission |= {
+        name: int(properties[name]) for name in ("FromPort", "ToPort") if properties.get(name) is not None
+    }
     note = pick(properties, "Description")
     if properties.get("CidrIp"):
         permission["IpRanges"] = [{"CidrIp": properties["CidrIp"], **note}]
@@ -178,7 +194,9 @@ def _permission(properties: Properties, peer: str) -> dict[str, Any]:
 
 def _create_ingress(clients: Clients, properties: Properties) -> Resource:
     permission = _permission(properties, "SourceSecurityGroupId")
-    answer = clients("ec2").authorize_security_group_ingress(GroupId=properties["GroupId"], IpPermissions=[permission])
+    answer = clients("ec2").authorize_security_group_ingress(
+        GroupId=properties["GroupId"], IpPermissions=[permission]
+    )
     rules: list[dict[str, str]] = answer.get("SecurityGroupRules") or []
     rule = rules[0]["SecurityGroupRuleId"] if rules else f"{properties['GroupId']}|ingress"
     return Resource(rule, {"Id": rule})
@@ -191,7 +209,9 @@ def _delete_ingress(clients: Clients, physical_id: str, properties: Properties) 
 
 def _create_egress(clients: Clients, properties: Properties) -> Resource:
     permission = _permission(properties, "DestinationSecurityGroupId")
-    answer = clients("ec2").authorize_security_group_egress(GroupId=properties["GroupId"], IpPermissions=[permission])
+    answer = clients("ec2").authorize_security_group_egress(
+        GroupId=properties["GroupId"], IpPermissions=[permission]
+    )
     rules: list[dict[str, str]] = answer.get("SecurityGroupRules") or []
     rule = rules[0]["SecurityGroupRuleId"] if rules else f"{properties['GroupId']}|egress"
     return Resource(rule, {"Id": rule})
@@ -203,9 +223,13 @@ def _delete_egress(clients: Clients, physical_id: str, properties: Properties) -
 
 
 def _make_addon_associations(clients: Clients, properties: Properties) -> None:
-    """Makes the associations an add-on owns, as EKS does: in the namespace that the add-on declares, else ``kube-system``."""
+    """Makes the associations an add-on owns, as EKS does: in the namespace that the add-on declares, else
+    ``kube-system``.
+    """
     eks = clients("eks")
-    namespace = section(properties, "NamespaceConfig").get("Namespace") or ADDON_NAMESPACES.get(properties["AddonName"], "kube-system")
+    namespace = section(properties, "NamespaceConfig").get("Namespace") or ADDON_NAMESPACES.get(
+        properties["AddonName"], "kube-system"
+    )
     for association in items(properties, "PodIdentityAssociations"):
         eks.create_pod_identity_association(
             clusterName=properties["ClusterName"],
@@ -218,9 +242,13 @@ def _make_addon_associations(clients: Clients, properties: Properties) -> None:
 def _drop_addon_associations(clients: Clients, properties: Properties) -> None:
     eks = clients("eks")
     owned = {association["ServiceAccount"] for association in items(properties, "PodIdentityAssociations")}
-    for association in eks.list_pod_identity_associations(clusterName=properties["ClusterName"])["associations"]:
+    for association in eks.list_pod_identity_associations(clusterName=properties["ClusterName"])[
+        "associations"
+    ]:
         if association["serviceAccount"] in owned:
-            eks.delete_pod_identity_association(clusterName=properties["ClusterName"], associationId=association["associationId"])
+            eks.delete_pod_identity_association(
+                clusterName=properties["ClusterName"], associationId=association["associationId"]
+            )
 
 
 ADDON_NAMESPACES = {"amazon-cloudwatch-observability": "amazon-cloudwatch"}
@@ -236,7 +264,9 @@ def _create_addon(clients: Clients, properties: Properties) -> Resource:
     _make_addon_associations(clients, properties)
     cluster, name = properties["ClusterName"], properties["AddonName"]
     tags = {"tags": _tags(properties)} if properties.get("Tags") else {}
-    addon = eks.create_addon(clusterName=cluster, addonName=name, **_addon_fields(properties), **tags)["addon"]
+    addon = eks.create_addon(clusterName=cluster, addonName=name, **_addon_fields(properties), **tags)[
+        "addon"
+    ]
     return Resource(f"{cluster}|{name}", {"Arn": addon["addonArn"]})
 
 
@@ -263,14 +293,20 @@ def _create_access_entry(clients: Clients, properties: Properties) -> Resource:
     cluster, principal = properties["ClusterName"], properties["PrincipalArn"]
     fields = camel(pick(properties, "Type", "KubernetesGroups", "Username"))
     tags = {"tags": _tags(properties)} if properties.get("Tags") else {}
-    entry = eks.create_access_entry(clusterName=cluster, principalArn=principal, **fields, **tags)["accessEntry"]
+    entry = eks.create_access_entry(clusterName=cluster, principalArn=principal, **fields, **tags)[
+        "accessEntry"
+    ]
     for policy in items(properties, "AccessPolicies"):
         eks.associate_access_policy(clusterName=cluster, principalArn=principal, **camel(policy))
     return Resource(f"{principal}|{cluster}", {"AccessEntryArn": entry["accessEntryArn"]})
 
 
 def _update_access_entry(clients: Clients, physical_id: str, old: Properties, new: Properties) -> Resource:
-    if (old["ClusterName"], old["PrincipalArn"], old.get("Type")) != (new["ClusterName"], new["PrincipalArn"], new.get("Type")):
+    if (old["ClusterName"], old["PrincipalArn"], old.get("Type")) != (
+        new["ClusterName"],
+        new["PrincipalArn"],
+        new.get("Type"),
+    ):
         return _create_access_entry(clients, new)
     eks = clients("eks")
     where = {"clusterName": new["ClusterName"], "principalArn": new["PrincipalArn"]}
@@ -284,7 +320,9 @@ def _update_access_entry(clients: Clients, physical_id: str, old: Properties, ne
 
 
 def _delete_access_entry(clients: Clients, physical_id: str, properties: Properties) -> None:
-    clients("eks").delete_access_entry(clusterName=properties["ClusterName"], principalArn=properties["PrincipalArn"])
+    clients("eks").delete_access_entry(
+        clusterName=properties["ClusterName"], principalArn=properties["PrincipalArn"]
+    )
 
 
 def _create_pod_identity(clients: Clients, properties: Properties) -> Resource:
@@ -299,25 +337,35 @@ def _update_pod_identity(clients: Clients, physical_id: str, old: Properties, ne
     if any(old[name] != new[name] for name in ("ClusterName", "Namespace", "ServiceAccount")):
         return _create_pod_identity(clients, new)
     association = physical_id.rsplit("/", 1)[-1]
-    clients("eks").update_pod_identity_association(clusterName=new["ClusterName"], associationId=association, roleArn=new["RoleArn"])
+    clients("eks").update_pod_identity_association(
+        clusterName=new["ClusterName"], associationId=association, roleArn=new["RoleArn"]
+    )
     # Its tags stay: the emulator does not tag associations that exist.
     return Resource(physical_id, {"AssociationArn": physical_id, "AssociationId": association})
 
 
 def _delete_pod_identity(clients: Clients, physical_id: str, properties: Properties) -> None:
-    clients("eks").delete_pod_identity_association(clusterName=properties["ClusterName"], associationId=physical_id.rsplit("/", 1)[-1])
+    clients("eks").delete_pod_identity_association(
+        clusterName=properties["ClusterName"], associationId=physical_id.rsplit("/", 1)[-1]
+    )
 
 
 def _create_budget(clients: Clients, properties: Properties) -> Resource:
     budget = section(properties, "Budget")
     name = str(budget.get("BudgetName") or "budget")
     limit = section(budget, "BudgetLimit")
-    wanted = {**budget, "BudgetName": name} | ({"BudgetLimit": {**limit, "Amount": str(limit["Amount"])}} if limit else {})
+    wanted = {**budget, "BudgetName": name} | (
+        {"BudgetLimit": {**limit, "Amount": str(limit["Amount"])}} if limit else {}
+    )
     notices: list[Properties] = []
     for notice in items(properties, "NotificationsWithSubscribers"):
         notification = section(notice, "Notification")
-        notices.append({**notice, "Notification": {**notification, "Threshold": float(notification["Threshold"])}})
-    clients("budgets").create_budget(AccountId=_account(clients), Budget=wanted, NotificationsWithSubscribers=notices)
+        notices.append(
+            {**notice, "Notification": {**notification, "Threshold": float(notification["Threshold"])}}
+        )
+    clients("budgets").create_budget(
+        AccountId=_account(clients), Budget=wanted, NotificationsWithSubscribers=notices
+    )
     return Resource(name)
 
 
@@ -345,6 +393,8 @@ TYPES: dict[str, ResourceType] = {
     "AWS::EC2::SecurityGroupIngress": ResourceType(_create_ingress, _delete_ingress),
     "AWS::EKS::AccessEntry": ResourceType(_create_access_entry, _delete_access_entry, _update_access_entry),
     "AWS::EKS::Addon": ResourceType(_create_addon, _delete_addon, _update_addon),
-    "AWS::EKS::PodIdentityAssociation": ResourceType(_create_pod_identity, _delete_pod_identity, _update_pod_identity),
+    "AWS::EKS::PodIdentityAssociation": ResourceType(
+        _create_pod_identity, _delete_pod_identity, _update_pod_identity
+    ),
 }
 """The types added to the emulator."""

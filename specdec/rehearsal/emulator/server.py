@@ -1,7 +1,7 @@
 """The emulator's process: ministack on an inherited socket, with the resource types in ``resources`` added.
 
-Started by ``EmbeddedAws``; ends when the pipe on its standard input closes, so it cannot outlive who started it.
-All uses of names that ministack does not publish are in this module.
+Started by ``EmbeddedAws``; ends when the pipe on its standard input closes, so it cannot outlive who started
+it. All uses of names that ministack does not publish are in this module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from specdec.rehearsal.emulator.offers import ASKED, Answer, Offer, Request, ans
 from specdec.rehearsal.emulator.resources import TYPES, Clients, Properties, ResourceType
 
 CUSTOM_RESOURCE_SECONDS = "120"
-"""How long a custom resource may take. CloudFormation waits an hour; a rehearsal in which nothing is far away need not."""
+"""How long a custom resource may take. CloudFormation waits an hour; a rehearsal in which nothing is far away
+need not.
+"""
 
 
 @cache
@@ -153,7 +155,9 @@ def extend() -> None:
     invoke: Callable[..., Any] = custom.invoke_custom_resource
 
     def bounded(request: str, logical_id: str, properties: Properties, *args: Any, **named: Any) -> Any:
-        return invoke(request, logical_id, {"ServiceTimeout": CUSTOM_RESOURCE_SECONDS, **properties}, *args, **named)
+        return invoke(
+            request, logical_id, {"ServiceTimeout": CUSTOM_RESOURCE_SECONDS, **properties}, *args, **named
+        )
 
     custom.invoke_custom_resource = bounded
 
@@ -164,7 +168,9 @@ def extend() -> None:
         result = execute(function, event)
         if result.get("error") and isinstance(event, dict) and "ResponseURL" in event:
             token = str(event["ResponseURL"]).rsplit("/", 1)[-1]  # pyright: ignore[reportUnknownArgumentType]
-            custom.deliver_response(token, {"Status": "FAILED", "Reason": f"the function failed: {result.get('body')}"})
+            custom.deliver_response(
+                token, {"Status": "FAILED", "Reason": f"the function failed: {result.get('body')}"}
+            )
         return result
 
     functions._execute_function_with_config_scope = answering
@@ -194,9 +200,14 @@ def _complete_searches() -> None:
             for number, interface in compute._network_interfaces.items()
             if (not ids or number in ids)
             and compute._resource_matches_tag_filters(number, filters)
-            and any(compute._glob_match(pattern, interface["Description"]) for pattern in filters.get("description", ["*"]))
+            and any(
+                compute._glob_match(pattern, interface["Description"])
+                for pattern in filters.get("description", ["*"])
+            )
         )
-        return compute._xml(200, "DescribeNetworkInterfacesResponse", f"<networkInterfaceSet>{found}</networkInterfaceSet>")
+        return compute._xml(
+            200, "DescribeNetworkInterfacesResponse", f"<networkInterfaceSet>{found}</networkInterfaceSet>"
+        )
 
     compute._ACTION_MAP["DescribeNetworkInterfaces"] = interfaces
 
@@ -211,7 +222,8 @@ def answer_first(offers: Path) -> None:
     """Puts the calls that ministack does not know before those it knows.
 
     Args:
-        offers: file of what is offered, by region, read at each call that may ask for it; absent where nothing was planted.
+        offers: file of what is offered, by region, read at each call that may ask for it; absent where
+            nothing was planted.
 
     Raises:
         AttributeError: this ministack is not the pinned one.
@@ -220,7 +232,9 @@ def answer_first(offers: Path) -> None:
     responses: Any = importlib.import_module("ministack.core.responses")
     dispatch: Callable[..., Any] = application._dispatch_service_request
 
-    async def answering(method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, list[str]], number: str) -> Answer:
+    async def answering(
+        method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, list[str]], number: str
+    ) -> Answer:
         request = Request(method, path, query, headers, body)
         region: str = responses.get_region()
         group = _RESIZE.fullmatch(path) if request.service == "eks" and method == "POST" else None
@@ -262,7 +276,8 @@ def main() -> None:
 
     from hypercorn.config import Config
 
-    # Through importlib: both packages are untyped, and neither is installed where the rehearsal's packages are not.
+    # Through importlib: both packages are untyped, and neither is installed where the rehearsal's packages
+    # are not.
     serve: Any = importlib.import_module("hypercorn.asyncio").serve
     application: Any = importlib.import_module("ministack.app").app
     extend()

@@ -25,7 +25,8 @@ class Service:
         url: base URL, without ``/v1``.
         model: name to ask for; None if the server is to be asked.
         pid: process id where it is ours, also its process group's.
-        mode: how it really speculates, which need not be the variant's mode; None for a plain one or where not known.
+        mode: how it really speculates, which need not be the variant's mode; None for a plain one or where
+            not known.
         draft: what its proposals come from.
         window: most tokens it proposes per step.
     """

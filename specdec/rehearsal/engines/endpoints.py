@@ -26,7 +26,9 @@ class Endpoints:
     """
 
     name = "endpoints"
-    limits: tuple[str, ...] = ("The servers were started by someone else: that they differ in the draft only is theirs to say.",)
+    limits: tuple[str, ...] = (
+        "The servers were started by someone else: that they differ in the draft only is theirs to say.",
+    )
 
     def __init__(self, urls: Mapping[str, str]) -> None:
         mistakes = [
@@ -48,12 +50,15 @@ class Endpoints:
                 connection.request("GET", f"{place.path}/v1/models")
                 status = connection.getresponse().status
             except (OSError, http.client.HTTPException) as error:
-                raise EnvironmentFault(f"{variant}: no server at {url}: {error}", remedy="Start it, or correct the URL") from None
+                raise EnvironmentFault(
+                    f"{variant}: no server at {url}: {error}", remedy="Start it, or correct the URL"
+                ) from None
             finally:
                 connection.close()
             if status != http.client.OK:
                 raise EnvironmentFault(
-                    f"{variant}: {url} answers GET /v1/models with HTTP {status}", remedy="Name an OpenAI-compatible server"
+                    f"{variant}: {url} answers GET /v1/models with HTTP {status}",
+                    remedy="Name an OpenAI-compatible server",
                 )
 
     def prepare(self, on_progress: Progress) -> None:
@@ -62,7 +67,13 @@ class Endpoints:
     def start(self, variants: Sequence[Variant], logs: Path, on_progress: Progress) -> tuple[Service, ...]:
         """See ``Engine``."""
         return tuple(
-            Service(variant=variant.name, url=self._urls[variant.name], mode=variant.mode, draft=variant.draft, window=variant.window)
+            Service(
+                variant=variant.name,
+                url=self._urls[variant.name],
+                mode=variant.mode,
+                draft=variant.draft,
+                window=variant.window,
+            )
             for variant in variants
             if variant.name in self._urls
         )

@@ -1,7 +1,8 @@
 """Ends the servers when the command that started them is gone, however that came about.
 
-Run as a program of its own: reads ``add <pid>`` and ``drop <pid>`` from standard input, and at its end, which is the end
-of the process that held the other side, kills the process groups that were added. Standard library only; starts in 20 ms.
+Run as a program of its own: reads ``add <pid>`` and ``drop <pid>`` from standard input, and at its end, which
+is the end of the process that held the other side, kills the process groups that were added. Standard library
+only; starts in 20 ms.
 """
 
 from __future__ import annotations

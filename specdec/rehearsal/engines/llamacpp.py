@@ -1,4 +1,6 @@
-"""The default engine: llama.cpp with a 135M model on one CPU thread per server; speculation by look-up in the context."""
+"""The default engine: llama.cpp with a 135M model on one CPU thread per server; speculation by look-up in the
+context.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ _START_SECONDS = 60.0
 _CONTEXT = 1024
 """Longest prompt plus output, tokens: the experiment's own default."""
 _THREADS = 1
-"""Per server. Threads of one step wait for each other at every layer: on two cores, with a second one and anything else running, some
-tokens took ten times as long."""
+"""Per server. Threads of one step wait for each other at every layer: on two cores, with a second one and
+anything else running, some tokens took ten times as long."""
 
 
 class LlamaCpp:
@@ -38,10 +40,14 @@ class LlamaCpp:
 
     name = "llama.cpp"
     limits: tuple[str, ...] = (
-        "Proposals come from look-up in the text so far (n-gram), not from a draft model: they cost nothing to make, "
-        "so the price of a draft model is not in these numbers.",
-        "One CPU thread decodes a 135M model: the times say nothing about the accelerator. "
-        "Which prompts gain, and that the text stays the same, is what carries over.",
+        (
+            "Proposals come from look-up in the text so far (n-gram), not from a draft model: they cost"
+            " nothing to make, so the price of a draft model is not in these numbers."
+        ),
+        (
+            "One CPU thread decodes a 135M model: the times say nothing about the accelerator. "
+            "Which prompts gain, and that the text stays the same, is what carries over."
+        ),
         "One request is in flight at a time.",
     )
 
@@ -70,15 +76,26 @@ class LlamaCpp:
         self._weights = model
         ports = [*self._ports, *[0] * len(variants)]
         launches = [
-            Launch(name=variant.name, command=command(model.path, port=port, window=variant.window if variant.speculative else None))
+            Launch(
+                name=variant.name,
+                command=command(
+                    model.path, port=port, window=variant.window if variant.speculative else None
+                ),
+            )
             for variant, port in zip(variants, ports, strict=False)
         ]
         services: list[Service] = []
-        for variant, (_, url, pid) in zip(variants, self._servers.start(launches, logs, seconds=_START_SECONDS), strict=True):
+        for variant, (_, url, pid) in zip(
+            variants, self._servers.start(launches, logs, seconds=_START_SECONDS), strict=True
+        ):
             on_progress(f"{variant.name} answers at {url}")
             plain = Service(variant=variant.name, url=url, model=weights.MODEL, pid=pid)
             window = variant.window if variant.speculative else None
-            services.append(plain if window is None else dataclasses.replace(plain, mode="ngram", draft=_draft(window), window=window))
+            services.append(
+                plain
+                if window is None
+                else dataclasses.replace(plain, mode="ngram", draft=_draft(window), window=window)
+            )
         return tuple(services)
 
     def watch(self) -> None:
@@ -90,9 +107,15 @@ class LlamaCpp:
         return {
             "name": self.name,
             "package": f"xllamacpp {importlib.metadata.version('xllamacpp')}",
-            "weights": f"{weights.MODEL} from {weights.PACKAGE} {importlib.metadata.version(weights.PACKAGE)}, as 16-bit floats",
+            "weights": (
+                f"{weights.MODEL} from {weights.PACKAGE} {importlib.metadata.version(weights.PACKAGE)}, as"
+                " 16-bit floats"
+            ),
             "weights_sha256": self._weights.sha256 if self._weights else None,
-            "speculation": f"ngram_simple: what followed the last {MATCHED_TOKENS} tokens before, fewer for a smaller window",
+            "speculation": (
+                f"ngram_simple: what followed the last {MATCHED_TOKENS} tokens before, fewer for a smaller"
+                " window"
+            ),
             "threads": _THREADS,
         }
 
@@ -124,5 +147,6 @@ def require_free(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise EnvironmentFault(
-                f"Port {port} of 127.0.0.1 cannot be used: {error.strerror}", remedy="End what listens there, or name another port"
+                f"Port {port} of 127.0.0.1 cannot be used: {error.strerror}",
+                remedy="End what listens there, or name another port",
             ) from None

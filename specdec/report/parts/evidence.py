@@ -20,10 +20,10 @@ def parity(view: View) -> Section | None:
         return None
     gap = view.verdict.comparisons[0].parity.near_tie_gap
     texts = [
-        "At temperature 0 speculation must not change the text. Where it does, and the baseline repeats itself, the speed of that test "
-        "case is not worth having: the row is marked and does not count. It is explained when the baseline differs from itself at least as "
-        "often, or when the baseline's two best tokens were nearly equal at the first difference (gap in log-probability below "
-        f"{gap:g})."
+        "At temperature 0 speculation must not change the text. Where it does, and the baseline repeats"
+        " itself, the speed of that test case is not worth having: the row is marked and does not count. It"
+        " is explained when the baseline differs from itself at least as often, or when the baseline's two"
+        f" best tokens were nearly equal at the first difference (gap in log-probability below {gap:g})."
     ]
     rows: list[tuple[Cell, ...]] = []
     for c in view.verdict.comparisons:
@@ -32,18 +32,38 @@ def parity(view: View) -> Section | None:
         key = f"parity/{c.against}/self/{c.test_case}"
         own = cell("one repeat only", tone="quiet")
         if p.self_total:
-            equal = view.trace.number(f"{key}/equal", p.self_equal, "count", str(p.self_equal), "repeats with the text of the first", base)
-            total = view.trace.number(f"{key}/total", p.self_total, "count", str(p.self_total), "repeats after the first", base)
+            equal = view.trace.number(
+                f"{key}/equal",
+                p.self_equal,
+                "count",
+                str(p.self_equal),
+                "repeats with the text of the first",
+                base,
+            )
+            total = view.trace.number(
+                f"{key}/total", p.self_total, "count", str(p.self_total), "repeats after the first", base
+            )
             own = cell(equal, " of ", total)
         state = cell(p.state, tone="bad" if p.state == "differs" else "plain")
-        rows.append((cell(c.test_case), *([cell(view.label(c))] if view.several else []), state, view.parity(c), own))
-    heads = columns("Test case", *(["Compared"] if view.several else []), "Texts", ">Same text", ">Baseline against itself")
+        rows.append(
+            (cell(c.test_case), *([cell(view.label(c))] if view.several else []), state, view.parity(c), own)
+        )
+    heads = columns(
+        "Test case",
+        *(["Compared"] if view.several else []),
+        "Texts",
+        ">Same text",
+        ">Baseline against itself",
+    )
     tables = [Table("Pairs with the same text", heads, tuple(rows))]
     differing = [(c, d) for c in view.verdict.comparisons for d in c.parity.differences]
     if differing:
         tables.append(_differences(view))
     if len(differing) > SHOWN_DIFFERENCES:
-        texts.append(f"{len(differing)} pairs differ; the first {SHOWN_DIFFERENCES} are shown, the others are in records.jsonl.")
+        texts.append(
+            f"{len(differing)} pairs differ; the first {SHOWN_DIFFERENCES} are shown, the others are in"
+            " records.jsonl."
+        )
     return Section("parity", "Is the text the same?", tuple(texts), tables=tuple(tables))
 
 
@@ -56,19 +76,36 @@ def failures(view: View) -> Section:
                 continue
             lines = view.trace.ended(m.test_case, m.variant, outcome)
             key = f"outcome/{m.variant}/{m.test_case}/{outcome}"
-            number = view.trace.number(key, times, "count", str(times), f"requests that ended {outcome}", lines)
+            number = view.trace.number(
+                key, times, "count", str(times), f"requests that ended {outcome}", lines
+            )
             words = Counter(view.run.records[line - 1].error for line in lines)
             said = "; ".join(word for word, _ in words.most_common(3) if word) or "nothing"
-            rows.append((cell(m.test_case), cell(m.variant), cell(outcome, tone="bad"), cell(number), cell(said, code=True)))
+            rows.append(
+                (
+                    cell(m.test_case),
+                    cell(m.variant),
+                    cell(outcome, tone="bad"),
+                    cell(number),
+                    cell(said, code=True),
+                )
+            )
     if not rows:
         sent = sorted(line for variant in view.variants for line in view.trace.sent(None, variant))
-        number = view.trace.number("sent", len(sent), "count", str(len(sent)), "requests, warm-ups left out", sent)
+        number = view.trace.number(
+            "sent", len(sent), "count", str(len(sent)), "requests, warm-ups left out", sent
+        )
         return Section("failures", "What failed", (("Nothing: all ", number, " requests ended as asked."),))
     texts = (
-        "These requests are in no other number of this report. A variant that fails more often is not faster, whatever its times say.",
+        (
+            "These requests are in no other number of this report. A variant that fails more often is not"
+            " faster, whatever its times say."
+        ),
     )
     heads = columns("Test case", "Variant", "Outcome", ">Requests", "~What was said")
-    return Section("failures", "What failed", texts, tables=(Table("Requests that did not end ok", heads, tuple(rows)),))
+    return Section(
+        "failures", "What failed", texts, tables=(Table("Requests that did not end ok", heads, tuple(rows)),)
+    )
 
 
 def method(view: View) -> Section:
@@ -78,34 +115,62 @@ def method(view: View) -> Section:
     warmups = [line for line, r in enumerate(view.run.records, 1) if r.lane == LANE and r.warmup]
     points: list[Text] = [
         (
-            view.trace.number("sent", len(lines), "count", str(len(lines)), "requests, warm-ups left out", lines),
+            view.trace.number(
+                "sent", len(lines), "count", str(len(lines)), "requests, warm-ups left out", lines
+            ),
             " requests, and ",
-            view.trace.number("warmups", len(warmups), "count", str(len(warmups)), "warm-up requests", warmups),
+            view.trace.number(
+                "warmups", len(warmups), "count", str(len(warmups)), "warm-up requests", warmups
+            ),
             " warm-ups, which enter no number.",
         ),
-        f"Requests in flight by design: {_values(r.concurrency for r in measured)}. "
-        f"Output tokens asked for: {_values(r.requested_tokens for r in measured)}. "
-        f"Temperature: {_values(r.temperature for r in measured)}. Thinking mode: {_values(r.thinking for r in measured)}.",
-        f"Variants alternate in {len({r.block for r in measured})} blocks and are paired by prompt and repeat; "
-        f"{len({r.prompt for r in measured})} prompts, up to {max((r.repeat for r in measured), default=-1) + 1} repeats each.",
-        "Repeats of a prompt at temperature 0 are not independent, so intervals resample prompts, not requests.",
+        (
+            f"Requests in flight by design: {_values(r.concurrency for r in measured)}. Output tokens asked"
+            f" for: {_values(r.requested_tokens for r in measured)}. Temperature:"
+            f" {_values(r.temperature for r in measured)}. Thinking mode:"
+            f" {_values(r.thinking for r in measured)}."
+        ),
+        (
+            f"Variants alternate in {len({r.block for r in measured})} blocks and are paired by prompt and"
+            f" repeat; {len({r.prompt for r in measured})} prompts, up to"
+            f" {max((r.repeat for r in measured), default=-1) + 1} repeats each."
+        ),
+        (
+            "Repeats of a prompt at temperature 0 are not independent, so intervals resample prompts, not"
+            " requests."
+        ),
         f"Token counts: {_values(r.token_source for r in measured if r.outcome == 'ok')}.",
-        "Every number of this report is computed from records.jsonl, which keeps the raw times of every chunk; report.json names the lines "
-        "behind each.",
+        (
+            "Every number of this report is computed from records.jsonl, which keeps the raw times of every"
+            " chunk; report.json names the lines behind each."
+        ),
     ]
     rows = tuple((cell(number), cell(source)) for number, source in view.verdict.sources)
-    tables = [Table("Where each kind of number comes from", columns("Number", "~Source"), rows)] if rows else []
+    tables = (
+        [Table("Where each kind of number comes from", columns("Number", "~Source"), rows)] if rows else []
+    )
     heads = columns("Variant", "Role", "Model", "Mode", "Draft", ">Window")
     variants = tuple(
-        (cell(name), *(cell(_word(facts.get(field))) for field in ("role", "model", "mode", "draft", "window")))
+        (
+            cell(name),
+            *(cell(_word(facts.get(field))) for field in ("role", "model", "mode", "draft", "window")),
+        )
         for name, facts in view.run.manifest.variants.items()
     )
-    return Section("method", "How it was measured", points=tuple(points), tables=(Table("Variants", heads, variants), *tables))
+    return Section(
+        "method",
+        "How it was measured",
+        points=tuple(points),
+        tables=(Table("Variants", heads, variants), *tables),
+    )
 
 
 def limits(view: View) -> Section | None:
     """What was emulated, and what limits the verdict."""
-    points = (*view.verdict.caveats, *(f"Not real: {f'{part}. {words}' if part else words}" for part, words in emulations(view)))
+    points = (
+        *view.verdict.caveats,
+        *(f"Not real: {f'{part}. {words}' if part else words}" for part, words in emulations(view)),
+    )
     return Section("limits", "What this cannot show", points=points) if points else None
 
 
@@ -113,17 +178,38 @@ def environment(view: View) -> Section:
     """Machine, versions, configuration."""
     manifest = view.run.manifest
     facts = [(key, value) for key, value in flat(manifest.environment) if not key.startswith("emulated")]
-    counters = [(f"{variant}.{key}", value) for variant, c in manifest.server_counters.items() if c for key, value in flat(c)]
+    counters = [
+        (f"{variant}.{key}", value)
+        for variant, c in manifest.server_counters.items()
+        if c
+        for key, value in flat(c)
+    ]
     silent = [variant for variant, c in manifest.server_counters.items() if not c]
-    tables = [_facts("Environment", facts), _facts("Configuration, all defaults filled in", flat(manifest.configuration))]
+    tables = [
+        _facts("Environment", facts),
+        _facts("Configuration, all defaults filled in", flat(manifest.configuration)),
+    ]
     if counters:
-        tables.insert(1, _facts("Speculation counters of the servers over the run, warm-ups included", counters))
-    texts = (f"The servers of these variants report no speculation counters: {', '.join(silent)}.",) if silent else ()
-    return Section("environment", "Environment and configuration", texts, tables=tuple(table for table in tables if table.rows))
+        tables.insert(
+            1, _facts("Speculation counters of the servers over the run, warm-ups included", counters)
+        )
+    texts = (
+        (f"The servers of these variants report no speculation counters: {', '.join(silent)}.",)
+        if silent
+        else ()
+    )
+    return Section(
+        "environment",
+        "Environment and configuration",
+        texts,
+        tables=tuple(table for table in tables if table.rows),
+    )
 
 
 def emulations(view: View) -> tuple[tuple[str, str], ...]:
-    """What was not the real thing in this run, as the benchmark wrote it down: (which part, what stood in for it)."""
+    """What was not the real thing in this run, as the benchmark wrote it down: (which part, what stood in for
+    it).
+    """
     found = flat(view.run.manifest.environment.get("emulated") or {}, number=False)
     return tuple((re.sub(r", \d+$", "", part), words) for part, words in found)
 
@@ -139,7 +225,9 @@ def flat(value: Any, prefix: str = "", *, number: bool = True) -> list[tuple[str
         if number and all(isinstance(entry, str | int | float) for entry in entries):
             return [(prefix, ", ".join(map(str, entries)))] if entries else []
         return [
-            pair for index, inner in enumerate(entries) for pair in flat(inner, f"{prefix}[{index}]" if number else prefix, number=number)
+            pair
+            for index, inner in enumerate(entries)
+            for pair in flat(inner, f"{prefix}[{index}]" if number else prefix, number=number)
         ]
     return [] if value is None else [(prefix, _word(value) or "")]
 
@@ -150,24 +238,55 @@ def _differences(view: View) -> Table:
         for d in c.parity.differences:
             lines = view.trace.pair((c.variant, c.against), d.prompt, d.repeat)
             key = f"difference/{c.variant}/{c.against}/{d.prompt}/{d.repeat}"
-            position = view.trace.number(f"{key}/position", d.position, "characters", str(d.position), "equal characters before it", lines)
+            position = view.trace.number(
+                f"{key}/position",
+                d.position,
+                "characters",
+                str(d.position),
+                "equal characters before it",
+                lines,
+            )
             length = view.trace.number(
-                f"{key}/length", d.length, "characters", str(d.length), f"characters of the text of {c.against}", lines
+                f"{key}/length",
+                d.length,
+                "characters",
+                str(d.length),
+                f"characters of the text of {c.against}",
+                lines,
             )
             tie = {None: "not asked", True: "yes", False: "no"}[d.near_tie]
             pair = cell(f"{d.prompt}, repeat {d.repeat + 1}")
-            rows.append((pair, cell(position, " of ", length), cell(d.baseline, code=True), cell(d.variant, code=True), cell(tie)))
+            rows.append(
+                (
+                    pair,
+                    cell(position, " of ", length),
+                    cell(d.baseline, code=True),
+                    cell(d.variant, code=True),
+                    cell(tie),
+                )
+            )
     heads = columns("Prompt", ">First difference", "~Baseline goes on", "~Variant goes on", "Near-tie")
     return Table("Where texts first differ, in characters", heads, tuple(rows[:SHOWN_DIFFERENCES]))
 
 
 def _facts(caption: str, pairs: list[tuple[str, str]]) -> Table:
-    return Table(caption, columns("Name", "~Value"), tuple((cell(key), cell(value, code=True)) for key, value in pairs))
+    return Table(
+        caption, columns("Name", "~Value"), tuple((cell(key), cell(value, code=True)) for key, value in pairs)
+    )
 
 
 def _word(value: object) -> str | None:
-    return None if value is None else {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    return (
+        None
+        if value is None
+        else {True: "yes", False: "no"}[value]
+        if isinstance(value, bool)
+        else str(value)
+    )
 
 
 def _values(values: Any) -> str:
-    return ", ".join(dict.fromkeys("not set" if value is None else _word(value) or "" for value in values)) or "none"
+    return (
+        ", ".join(dict.fromkeys("not set" if value is None else _word(value) or "" for value in values))
+        or "none"
+    )

@@ -15,14 +15,18 @@ def cost(view: View) -> Section | None:
     price = view.verdict.price
     roof = roofline(view)
     if price is None:
-        text = "No price applies to this run, so no cost is given. Set cost.node_usd_per_hour in the experiment to have one."
+        text = (
+            "No price applies to this run, so no cost is given. Set cost.node_usd_per_hour in the experiment"
+            " to have one."
+        )
         return Section("cost", "What a token costs", (text,), tables=(roof,) if roof else ())
     region = f" in {price.region}" if price.region else ""
     seen = f", {price.date}" if price.date else ""
     texts = [
-        f"Price of one {price.instance_type}: ${price.usd_per_hour:,.4g} per hour ({price.purchase}{region}; {price.source}{seen}). "
-        "Share: the part of the node whose devices the variant has. Whole node: as if the rest stood idle and is paid all the same. "
-        "Both at the throughput of this run, so at its number of requests in flight; more requests make a token cheaper."
+        f"Price of one {price.instance_type}: ${price.usd_per_hour:,.4g} per hour ({price.purchase}{region};"
+        f" {price.source}{seen}). Share: the part of the node whose devices the variant has. Whole node: as"
+        " if the rest stood idle and is paid all the same. Both at the throughput of this run, so at its"
+        " number of requests in flight; more requests make a token cheaper."
     ]
     if price.disputed:
         texts.append(f"This price is in doubt: {price.disputed}.")
@@ -35,14 +39,36 @@ def cost(view: View) -> Section | None:
             (
                 cell(m.test_case),
                 cell(m.variant),
-                cell(_number(view, m, "share_usd", m.cost.share_usd, "USD/1M tokens", dollars(m.cost.share_usd))),
-                cell(_number(view, m, "node_usd", m.cost.node_usd, "USD/1M tokens", dollars(m.cost.node_usd))),
-                cell(_number(view, m, "throughput", m.cost.tokens_per_second, "tokens/s", count(m.cost.tokens_per_second))),
+                cell(
+                    _number(
+                        view, m, "share_usd", m.cost.share_usd, "USD/1M tokens", dollars(m.cost.share_usd)
+                    )
+                ),
+                cell(
+                    _number(view, m, "node_usd", m.cost.node_usd, "USD/1M tokens", dollars(m.cost.node_usd))
+                ),
+                cell(
+                    _number(
+                        view,
+                        m,
+                        "throughput",
+                        m.cost.tokens_per_second,
+                        "tokens/s",
+                        count(m.cost.tokens_per_second),
+                    )
+                ),
                 cell(_number(view, m, "in_flight", m.cost.in_flight, "requests", decimals(m.cost.in_flight))),
             )
         )
         dots.setdefault(m.test_case, []).append(plots.Dots(view.place(m.variant), (), m.cost.share_usd))
-    heads = columns("Test case", "Variant", ">$ per 1M tokens, share", ">$ per 1M tokens, node", ">Tokens per second", ">In flight")
+    heads = columns(
+        "Test case",
+        "Variant",
+        ">$ per 1M tokens, share",
+        ">$ per 1M tokens, node",
+        ">Tokens per second",
+        ">In flight",
+    )
     tables = [Table("Cost of a million output tokens", heads, tuple(rows))] if rows else []
     if roof:
         tables.append(roof)
@@ -59,4 +85,11 @@ def _number(view: View, m: Measurement, name: str, value: float, unit: str, show
         "throughput": "output tokens of the service per second",
         "in_flight": "mean requests in flight",
     }[name]
-    return view.trace.number(f"{name}/{m.variant}/{m.test_case}", value, unit, shown, how, view.trace.measured(m.test_case, m.variant))
+    return view.trace.number(
+        f"{name}/{m.variant}/{m.test_case}",
+        value,
+        unit,
+        shown,
+        how,
+        view.trace.measured(m.test_case, m.variant),
+    )

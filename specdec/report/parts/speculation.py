@@ -1,4 +1,6 @@
-"""Why is it faster or slower? How far proposals are kept, and what that means for the window and the draft."""
+"""Why is it faster or slower? How far proposals are kept, and what that means for the window and the
+draft.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +36,29 @@ def acceptance(view: View) -> Section | None:
         for m, a in known
     ]
     texts = (
-        "A speculative step gives the proposals that the target agreed with, and one token of its own. Tokens per step (the acceptance "
-        "length) is what a step's extra cost buys; a plain baseline gives exactly 1, which checks the counting.",
+        (
+            "A speculative step gives the proposals that the target agreed with, and one token of its own."
+            " Tokens per step (the acceptance length) is what a step's extra cost buys; a plain baseline"
+            " gives exactly 1, which checks the counting."
+        ),
     )
-    heads = columns("Test case", "Variant", ">Tokens per step", ">Acceptance, of reached", ">Steps", ">Proposed", ">Accepted", "Source")
+    heads = columns(
+        "Test case",
+        "Variant",
+        ">Tokens per step",
+        ">Acceptance, of reached",
+        ">Steps",
+        ">Proposed",
+        ">Accepted",
+        "Source",
+    )
     tables = (Table("Tokens per step; n/a where the server reports no counts", heads, tuple(rows)),)
     pictures: list[Picture] = []
     for variant in view.verdict.speculative:
         pictures += _acceptance_pictures(view, variant, [(m, a) for m, a in known if m.variant == variant])
-    return Section("acceptance", "How far the draft was right", texts, pictures=tuple(pictures), tables=tables)
+    return Section(
+        "acceptance", "How far the draft was right", texts, pictures=tuple(pictures), tables=tables
+    )
 
 
 def window(view: View) -> Section | None:
@@ -51,9 +67,12 @@ def window(view: View) -> Section | None:
     if not advice or not view.complete:
         return None
     texts = [
-        "From the measured windows the acceptance and the cost of a step are estimated, and from these the time per token of every "
-        f"window, by the {view.verdict.convention} step arithmetic. Draft cost is what one more position adds to a step, as a share of "
-        "a baseline step. The range is that of resampled prompts; an error of the model itself is not in it, so confirm before use.",
+        (
+            "From the measured windows the acceptance and the cost of a step are estimated, and from these"
+            f" the time per token of every window, by the {view.verdict.convention} step arithmetic. Draft"
+            " cost is what one more position adds to a step, as a share of a baseline step. The range is"
+            " that of resampled prompts; an error of the model itself is not in it, so confirm before use."
+        ),
     ]
     texts += [sentence(_named(view, a) + a.says) for a in advice if a.test_case is None]
     heads = columns(
@@ -72,7 +91,9 @@ def window(view: View) -> Section | None:
     if view.verdict.drafts:
         tables.append(_drafts(view))
     pictures = [_curves(view, draft) for draft in dict.fromkeys(a.variants for a in advice)]
-    return Section("window", "Which window, which draft", tuple(texts), pictures=tuple(pictures), tables=tuple(tables))
+    return Section(
+        "window", "Which window, which draft", tuple(texts), pictures=tuple(pictures), tables=tuple(tables)
+    )
 
 
 SOURCES = {
@@ -96,18 +117,33 @@ def _whole(view: View, m: Measurement, key: str, value: int | None, how: str) ->
     return view.trace.number(f"{key}/{m.variant}/{m.test_case}", value, "count", count(value), how, lines)
 
 
-def _acceptance_pictures(view: View, variant: str, known: list[tuple[Measurement, Acceptance]]) -> list[Picture]:
+def _acceptance_pictures(
+    view: View, variant: str, known: list[tuple[Measurement, Acceptance]]
+) -> list[Picture]:
     place = view.place(variant)
     suffix = f", {variant}" if view.several else ""
     pictures: list[Picture] = []
-    histograms = [plots.Histogram(m.test_case, _shares(a.histogram), a.tokens_per_step) for m, a in known if a.histogram and a.steps]
+    histograms = [
+        plots.Histogram(m.test_case, _shares(a.histogram), a.tokens_per_step)
+        for m, a in known
+        if a.histogram and a.steps
+    ]
     if histograms:
         pictures.append(
-            plots.step_histograms(f"steps-{place}", f"Share of steps by tokens given, and their mean{suffix}", histograms, place)
+            plots.step_histograms(
+                f"steps-{place}", f"Share of steps by tokens given, and their mean{suffix}", histograms, place
+            )
         )
-    cells = [(m.test_case, tuple(p.conditional if p.reached >= ENOUGH else None for p in a.by_position)) for m, a in known if a.by_position]
+    cells = [
+        (m.test_case, tuple(p.conditional if p.reached >= ENOUGH else None for p in a.by_position))
+        for m, a in known
+        if a.by_position
+    ]
     if cells:
-        title = f"Acceptance by position, of proposals reached{suffix}; empty: reached by fewer than {ENOUGH} steps"
+        title = (
+            f"Acceptance by position, of proposals reached{suffix}; empty: reached by fewer than {ENOUGH}"
+            " steps"
+        )
         pictures.append(plots.acceptance(f"positions-{place}", title, cells, place))
     return pictures
 
@@ -126,20 +162,54 @@ def _advice_row(view: View, a: WindowAdvice) -> tuple[Cell, ...]:
     def number(name: str, value: float | None, unit: str, shown: str, how: str) -> Number | None:
         return None if value is None else view.trace.number(f"{key}/{name}", value, unit, shown, how, lines)
 
-    best = number("best", a.recommended, "tokens", str(a.recommended), "window with the lowest predicted TPOT")
+    best = number(
+        "best", a.recommended, "tokens", str(a.recommended), "window with the lowest predicted TPOT"
+    )
     return (
         cell(case),
         *([cell(a.draft)] if _many_drafts(view) else []),
-        cell(number("acceptance", a.acceptance, "share", percent(a.acceptance), "pooled conditional acceptance")),
-        cell(number("draft_cost", a.draft_cost, "share", percent(a.draft_cost), "cost of one more position over a baseline step")),
-        cell(", ".join(map(str, a.measured_windows))),
-        cell(best) if best else cell("off", tone="quiet"),
-        cell(number("speedup", a.predicted_speedup, "ratio", times(a.predicted_speedup), "baseline TPOT over predicted TPOT")),
         cell(
-            number("break_even", a.break_even, "share", percent(a.break_even or 0), "acceptance at which the measured window starts to pay")
+            number(
+                "acceptance", a.acceptance, "share", percent(a.acceptance), "pooled conditional acceptance"
+            )
         ),
         cell(
-            number("confidence", a.confidence, "share", percent(a.confidence), "resamplings in which the choice is within 3% of the best")
+            number(
+                "draft_cost",
+                a.draft_cost,
+                "share",
+                percent(a.draft_cost),
+                "cost of one more position over a baseline step",
+            )
+        ),
+        cell(", ".join(map(str, a.measured_windows))),
+        cell(best) if best else cell("off", tone="quiet"),
+        cell(
+            number(
+                "speedup",
+                a.predicted_speedup,
+                "ratio",
+                times(a.predicted_speedup),
+                "baseline TPOT over predicted TPOT",
+            )
+        ),
+        cell(
+            number(
+                "break_even",
+                a.break_even,
+                "share",
+                percent(a.break_even or 0),
+                "acceptance at which the measured window starts to pay",
+            )
+        ),
+        cell(
+            number(
+                "confidence",
+                a.confidence,
+                "share",
+                percent(a.confidence),
+                "resamplings in which the choice is within 3% of the best",
+            )
         ),
         cell(f"window {a.confirm}" if a.confirm is not None else "nothing left"),
     )
@@ -153,7 +223,9 @@ def _curves(view: View, variants: tuple[str, ...]) -> Picture:
             predicted=tuple(1000 * p.tpot for p in a.curve),
             low=tuple(1000 * p.low for p in a.curve),
             high=tuple(1000 * p.high for p in a.curve),
-            measured=tuple((p.window, 1000 * p.measured_tpot) for p in a.curve if p.measured_tpot is not None),
+            measured=tuple(
+                (p.window, 1000 * p.measured_tpot) for p in a.curve if p.measured_tpot is not None
+            ),
             baseline=1000 * a.baseline_tpot,
             recommended=a.recommended,
         )
@@ -162,7 +234,9 @@ def _curves(view: View, variants: tuple[str, ...]) -> Picture:
     ]
     place = view.place(variants[0])
     suffix = f", {'+'.join(variants)}" if view.several else ""
-    return plots.window_curves(f"window-{place}", f"Time per output token by window, milliseconds{suffix}", curves, place)
+    return plots.window_curves(
+        f"window-{place}", f"Time per output token by window, milliseconds{suffix}", curves, place
+    )
 
 
 def _drafts(view: View) -> Table:
@@ -171,21 +245,55 @@ def _drafts(view: View) -> Table:
         lines = view.trace.measured(None, *view.verdict.baselines, d.variant)
         key = f"draft/{d.variant}"
         speed = view.trace.number(
-            f"{key}/speedup", d.speedup, "ratio", times(d.speedup), "predicted at the best window, mix of test cases", lines
+            f"{key}/speedup",
+            d.speedup,
+            "ratio",
+            times(d.speedup),
+            "predicted at the best window, mix of test cases",
+            lines,
         )
-        rate = view.trace.number(f"{key}/acceptance", d.acceptance, "share", percent(d.acceptance), "pooled conditional acceptance", lines)
-        cost = view.trace.number(f"{key}/draft_cost", d.draft_cost, "share", percent(d.draft_cost), "cost of one more position", lines)
-        steps = view.trace.number(f"{key}/tokens", d.tokens_per_step, "tokens/step", decimals(d.tokens_per_step), "predicted there", lines)
+        rate = view.trace.number(
+            f"{key}/acceptance",
+            d.acceptance,
+            "share",
+            percent(d.acceptance),
+            "pooled conditional acceptance",
+            lines,
+        )
+        cost = view.trace.number(
+            f"{key}/draft_cost",
+            d.draft_cost,
+            "share",
+            percent(d.draft_cost),
+            "cost of one more position",
+            lines,
+        )
+        steps = view.trace.number(
+            f"{key}/tokens",
+            d.tokens_per_step,
+            "tokens/step",
+            decimals(d.tokens_per_step),
+            "predicted there",
+            lines,
+        )
         need = d.acceptance_to_match
         match = (
-            view.trace.number(f"{key}/match", need, "share", percent(need), "acceptance for the best row's speed-up", lines)
+            view.trace.number(
+                f"{key}/match", need, "share", percent(need), "acceptance for the best row's speed-up", lines
+            )
             if need
             else None
         )
         best = cell("off", tone="quiet") if d.window is None else cell(str(d.window))
         rows.append((cell(d.draft), cell(rate), cell(cost), best, cell(steps), cell(speed), cell(match)))
     heads = columns(
-        "Draft", ">Acceptance", ">Draft cost", ">Best window", ">Tokens per step", ">Predicted speed-up", ">Acceptance to match the best"
+        "Draft",
+        ">Acceptance",
+        ">Draft cost",
+        ">Best window",
+        ">Tokens per step",
+        ">Predicted speed-up",
+        ">Acceptance to match the best",
     )
     return Table("Drafts, each at its best window on the mix of test cases", heads, tuple(rows))
 
@@ -203,11 +311,25 @@ def roofline(view: View) -> Table | None:
     rows: list[tuple[Cell, ...]] = []
     for r in view.verdict.rooflines:
         lines = view.trace.measured(None, r.variant)
-        tpot = view.trace.number(f"roofline/{r.variant}/tpot", r.tpot, "s", milliseconds(r.tpot), "mean over test cases", lines)
-        limit = view.trace.number(
-            f"roofline/{r.variant}/limit", r.limit_tpot, "s", milliseconds(r.limit_tpot), "bytes read per step over memory bandwidth", lines
+        tpot = view.trace.number(
+            f"roofline/{r.variant}/tpot", r.tpot, "s", milliseconds(r.tpot), "mean over test cases", lines
         )
-        share = view.trace.number(f"roofline/{r.variant}/share", r.share, "share", percent(r.share), "limit over measured TPOT", lines)
+        limit = view.trace.number(
+            f"roofline/{r.variant}/limit",
+            r.limit_tpot,
+            "s",
+            milliseconds(r.limit_tpot),
+            "bytes read per step over memory bandwidth",
+            lines,
+        )
+        share = view.trace.number(
+            f"roofline/{r.variant}/share",
+            r.share,
+            "share",
+            percent(r.share),
+            "limit over measured TPOT",
+            lines,
+        )
         rows.append((cell(r.variant), cell(limit), cell(tpot), cell(share), cell(r.says)))
     heads = columns("Variant", ">Limit", ">Measured TPOT", ">Share of the limit", "~What that means")
     return Table("How close to the memory-bandwidth limit", heads, tuple(rows)) if rows else None

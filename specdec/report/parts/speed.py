@@ -17,15 +17,25 @@ def result(view: View) -> Section:
         return _measured_only(view)
     margin = f"{100 * view.verdict.margin:.3g}%"
     texts = (
-        "Speed-up is the baseline's time per output token (TPOT) over the variant's, paired by prompt: 2x means half the time per token. "
-        f"The intervals hold together with {100 * view.verdict.level:.3g}% confidence. There is no difference when an "
-        f"interval stays within {margin} of 1; else a case helps or hurts when it lies wholly on one side of 1, and is undecided when not.",
-        "A row whose texts differ without explanation, or whose requests failed, may be marked: it does not count for the answer above.",
+        (
+            "Speed-up is the baseline's time per output token (TPOT) over the variant's, paired by prompt:"
+            " 2x means half the time per token. The intervals hold together with"
+            f" {100 * view.verdict.level:.3g}% confidence. There is no difference when an interval stays"
+            f" within {margin} of 1; else a case helps or hurts when it lies wholly on one side of 1, and is"
+            " undecided when not."
+        ),
+        (
+            "A row whose texts differ without explanation, or whose requests failed, may be marked: it does"
+            " not count for the answer above."
+        ),
     )
     tables = [_cases(view)]
     if view.verdict.classes:
         tables.append(_classes(view))
-    pictures = (*_speed_ups(view, rows), _dots(view, "tpot", "Time per output token by test case", "milliseconds per token", 1000))
+    pictures = (
+        *_speed_ups(view, rows),
+        _dots(view, "tpot", "Time per output token by test case", "milliseconds per token", 1000),
+    )
     return Section("result", "Is it faster?", texts, pictures=pictures, tables=tuple(tables))
 
 
@@ -49,10 +59,13 @@ def latency(view: View) -> Section | None:
     if not rows:
         return None
     text = (
-        "Speculation speeds up decoding, not the first token (TTFT). A step gives several tokens at once, so the gap between steps "
-        "(step gap) may grow while the time per token (TPOT) shrinks: the text arrives in larger bursts."
+        "Speculation speeds up decoding, not the first token (TTFT). A step gives several tokens at once, so"
+        " the gap between steps (step gap) may grow while the time per token (TPOT) shrinks: the text arrives"
+        " in larger bursts."
     )
-    heads = columns("Test case", "Variant", ">TTFT", ">TPOT", ">Step gap", ">End to end", ">10% to 90% of requests")
+    heads = columns(
+        "Test case", "Variant", ">TTFT", ">TPOT", ">Step gap", ">End to end", ">10% to 90% of requests"
+    )
     table = Table("Medians over requests", heads, tuple(rows))
     pictures = (
         _dots(view, "e2e", "End-to-end time by test case", "seconds", 1),
@@ -64,7 +77,10 @@ def latency(view: View) -> Section | None:
 def _cases(view: View) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for c in view.verdict.comparisons:
-        base, own = view.verdict.measurement(c.against, c.test_case), view.verdict.measurement(c.variant, c.test_case)
+        base, own = (
+            view.verdict.measurement(c.against, c.test_case),
+            view.verdict.measurement(c.variant, c.test_case),
+        )
         rows.append(
             (
                 cell(c.test_case),
@@ -80,7 +96,10 @@ def _cases(view: View) -> Table:
                 cell(view.median("ttft", own)),
             )
         )
-    names = view.verdict.baselines[0], view.verdict.speculative[0] if len(view.verdict.speculative) == 1 else "variant"
+    names = (
+        view.verdict.baselines[0],
+        view.verdict.speculative[0] if len(view.verdict.speculative) == 1 else "variant",
+    )
     if view.several:
         names = "against", "variant"
     heads = columns(
@@ -106,7 +125,12 @@ def decision(view: View, c: Comparison) -> Cell:
     if c.decision == "undecided" and more:
         lines = view.trace.measured(c.test_case, c.variant, c.against)
         number = view.trace.number(
-            f"more_prompts/{c.variant}/{c.against}/{c.test_case}", more, "count", str(more), "prompts missing for a decision", lines
+            f"more_prompts/{c.variant}/{c.against}/{c.test_case}",
+            more,
+            "count",
+            str(more),
+            "prompts missing for a decision",
+            lines,
         )
         return cell(f"undecided{qualifier}; ", number, " more prompts", tone="quiet")
     return cell(f"{c.decision}{qualifier}", tone=TONES[c.decision] if c.counts else "quiet")
@@ -115,7 +139,13 @@ def decision(view: View, c: Comparison) -> Cell:
 def _classes(view: View) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for s in view.verdict.classes:
-        lines = sorted({n for case in s.test_cases for n in view.trace.measured(case, s.variant, *view.verdict.baselines)})
+        lines = sorted(
+            {
+                n
+                for case in s.test_cases
+                for n in view.trace.measured(case, s.variant, *view.verdict.baselines)
+            }
+        )
         key = f"class/{s.variant}/{s.prompt_class}"
         ratio = span = None
         if s.tpot:
@@ -125,7 +155,14 @@ def _classes(view: View) -> Table:
         steps = None
         if s.tokens_per_step is not None:
             how = "tokens after the first chunk over steps"
-            steps = view.trace.number(f"{key}/tokens_per_step", s.tokens_per_step, "tokens/step", decimals(s.tokens_per_step), how, lines)
+            steps = view.trace.number(
+                f"{key}/tokens_per_step",
+                s.tokens_per_step,
+                "tokens/step",
+                decimals(s.tokens_per_step),
+                how,
+                lines,
+            )
         rows.append(
             (
                 cell(s.prompt_class),
@@ -137,23 +174,42 @@ def _classes(view: View) -> Table:
                 cell(", ".join(s.test_cases)),
             )
         )
-    heads = columns("Class", "Variant", "Verdict", ">Speed-up", ">Interval", ">Tokens per step", "~Test cases")
-    return Table("Result by class of prompts, against the best baseline of each test case", heads, tuple(rows))
+    heads = columns(
+        "Class", "Variant", "Verdict", ">Speed-up", ">Interval", ">Tokens per step", "~Test cases"
+    )
+    return Table(
+        "Result by class of prompts, against the best baseline of each test case", heads, tuple(rows)
+    )
 
 
 def _measured_only(view: View) -> Section:
     rows: list[tuple[Cell, ...]] = []
     for m in view.verdict.measurements:
         ok = view.trace.measured(m.test_case, m.variant)
-        done = view.trace.number(f"ok/{m.variant}/{m.test_case}", len(ok), "count", str(len(ok)), "requests that ended ok", ok)
-        rows.append((cell(m.test_case), cell(m.variant), cell(view.median("tpot", m)), cell(view.tokens_per_step(m)), cell(done)))
+        done = view.trace.number(
+            f"ok/{m.variant}/{m.test_case}", len(ok), "count", str(len(ok)), "requests that ended ok", ok
+        )
+        rows.append(
+            (
+                cell(m.test_case),
+                cell(m.variant),
+                cell(view.median("tpot", m)),
+                cell(view.tokens_per_step(m)),
+                cell(done),
+            )
+        )
     table = Table(
-        "Measured until the end of the run; medians", columns("Test case", "Variant", ">TPOT", ">Tokens per step", ">Requests"), tuple(rows)
+        "Measured until the end of the run; medians",
+        columns("Test case", "Variant", ">TPOT", ">Tokens per step", ">Requests"),
+        tuple(rows),
     )
     reason = (
         "Nothing here can be compared: there is no pair of measured requests."
         if view.complete
-        else "The run is not complete, so there is no comparison and no verdict. These are the numbers it left."
+        else (
+            "The run is not complete, so there is no comparison and no verdict. These are the numbers it"
+            " left."
+        )
     )
     return Section("result", "What was measured", (reason,), tables=(table,) if rows else ())
 
@@ -161,7 +217,10 @@ def _measured_only(view: View) -> Section:
 def _speed_ups(view: View, rows: list[Comparison]) -> tuple[Picture, ...]:
     shown = [
         plots.Interval(
-            c.test_case, view.place(c.variant), c.tpot.value, (c.tpot.interval.low, c.tpot.interval.high) if c.tpot.interval else None
+            c.test_case,
+            view.place(c.variant),
+            c.tpot.value,
+            (c.tpot.interval.low, c.tpot.interval.high) if c.tpot.interval else None,
         )
         for c in rows
         if c.tpot and c.best_baseline

@@ -56,7 +56,12 @@ class View:
         shown = milliseconds(spread.median) if metric == "tpot" else duration(spread.median)
         how = f"median over {spread.requests} requests of {METRICS[metric].formula}"
         return self.trace.number(
-            f"{metric}/{m.variant}/{m.test_case}", spread.median, "s", shown, how, self.trace.measured(m.test_case, m.variant)
+            f"{metric}/{m.variant}/{m.test_case}",
+            spread.median,
+            "s",
+            shown,
+            how,
+            self.trace.measured(m.test_case, m.variant),
         )
 
     def spread(self, metric: str, m: Measurement | None) -> Spread | None:
@@ -73,37 +78,55 @@ class View:
         value = spread.p10 if end == "p10" else spread.p90
         how = f"{end} over {spread.requests} requests of {METRICS[metric].formula}"
         lines = self.trace.measured(m.test_case, m.variant)
-        return self.trace.number(f"{metric}/{m.variant}/{m.test_case}/{end}", value, "s", duration(value), how, lines)
+        return self.trace.number(
+            f"{metric}/{m.variant}/{m.test_case}/{end}", value, "s", duration(value), how, lines
+        )
 
     def ratio(self, metric: str, c: Comparison) -> Number | None:
         """Baseline over variant, paired."""
         paired = {"tpot": c.tpot, "ttft": c.ttft, "e2e": c.e2e}[metric]
         return self.paired(metric, paired, c.test_case, c.variant, c.against)
 
-    def paired(self, metric: str, paired: PairedRatio | None, test_case: str, variant: str, against: str) -> Number | None:
+    def paired(
+        self, metric: str, paired: PairedRatio | None, test_case: str, variant: str, against: str
+    ) -> Number | None:
         """A ratio over the pairs of one test case."""
         if paired is None:
             return None
         how = (
-            f"geometric mean over {paired.prompts} prompts of {against} / {variant}, {METRICS[metric].symbol}, paired by prompt and repeat"
+            f"geometric mean over {paired.prompts} prompts of {against} / {variant},"
+            f" {METRICS[metric].symbol}, paired by prompt and repeat"
         )
         lines = self.trace.measured(test_case, variant, against)
-        return self.trace.number(f"ratio/{metric}/{variant}/{against}/{test_case}", paired.value, "ratio", times(paired.value), how, lines)
+        return self.trace.number(
+            f"ratio/{metric}/{variant}/{against}/{test_case}",
+            paired.value,
+            "ratio",
+            times(paired.value),
+            how,
+            lines,
+        )
 
     def interval(self, c: Comparison) -> Cell:
         """The interval of the TPOT ratio."""
         if c.tpot is None or c.tpot.interval is None:
             return cell("too few prompts", tone="quiet")
         ends = self.ends(
-            f"ratio/tpot/{c.variant}/{c.against}/{c.test_case}", c.tpot.interval, self.trace.measured(c.test_case, c.variant, c.against)
+            f"ratio/tpot/{c.variant}/{c.against}/{c.test_case}",
+            c.tpot.interval,
+            self.trace.measured(c.test_case, c.variant, c.against),
         )
         return cell(ends[0], " to ", ends[1])
 
     def ends(self, key: str, interval: Interval, lines: list[int]) -> tuple[Number, Number]:
         """Both ends of a ratio's interval."""
         how = f"{100 * interval.level:.3g}% bootstrap interval, prompts resampled"
-        low = self.trace.number(f"{key}/low", interval.low, "ratio", decimals(interval.low), f"low end of the {how}", lines)
-        high = self.trace.number(f"{key}/high", interval.high, "ratio", decimals(interval.high), f"high end of the {how}", lines)
+        low = self.trace.number(
+            f"{key}/low", interval.low, "ratio", decimals(interval.low), f"low end of the {how}", lines
+        )
+        high = self.trace.number(
+            f"{key}/high", interval.high, "ratio", decimals(interval.high), f"high end of the {how}", lines
+        )
         return low, high
 
     def tokens_per_step(self, m: Measurement | None) -> Number | None:
@@ -113,15 +136,24 @@ class View:
         value = m.acceptance.tokens_per_step
         how = f"tokens after the first chunk over {m.acceptance.steps} steps ({m.acceptance.source})"
         lines = self.trace.measured(m.test_case, m.variant)
-        return self.trace.number(f"tokens_per_step/{m.variant}/{m.test_case}", value, "tokens/step", decimals(value), how, lines)
+        return self.trace.number(
+            f"tokens_per_step/{m.variant}/{m.test_case}", value, "tokens/step", decimals(value), how, lines
+        )
 
     def parity(self, c: Comparison) -> Cell:
         """Whether the texts are the same, in few words."""
         p = c.parity
         if p.state == "not judged":
             return cell("not judged", tone="quiet")
-        key, lines = f"parity/{c.variant}/{c.against}/{c.test_case}", self.trace.measured(c.test_case, c.variant, c.against)
-        equal = self.trace.number(f"{key}/equal", p.equal, "count", str(p.equal), "pairs with the same text", lines)
-        total = self.trace.number(f"{key}/total", p.total, "count", str(p.total), "pairs by prompt and repeat", lines)
+        key, lines = (
+            f"parity/{c.variant}/{c.against}/{c.test_case}",
+            self.trace.measured(c.test_case, c.variant, c.against),
+        )
+        equal = self.trace.number(
+            f"{key}/equal", p.equal, "count", str(p.equal), "pairs with the same text", lines
+        )
+        total = self.trace.number(
+            f"{key}/total", p.total, "count", str(p.total), "pairs by prompt and repeat", lines
+        )
         words = {"equal": "", "nondeterminism": ", as the baseline itself", "differs": ", differs"}[p.state]
         return cell(equal, " of ", total, words, tone="bad" if p.state == "differs" else "plain")
