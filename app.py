@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent
 def main() -> int:
     """Synthesizes into the folder that the CDK command asks for, or into ``cdk.out``."""
     from specdec.errors import SpecdecError
-    from specdec.experiment import load
+    from specdec.experiment.reading import load
     from stacks.app import add_stacks, new_app
 
     app = new_app(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))

@@ -14,7 +14,7 @@ from charts.namespace import Namespace
 from charts.vllm_service import VllmService
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment
+    from specdec.experiment.fields import Experiment
 
 
 def build(experiment: Experiment, *, region: str, bucket: str) -> dict[str, cdk8s.Chart]:

@@ -17,7 +17,7 @@ from specdec.serving import settings_of
 if TYPE_CHECKING:
     from constructs import Construct
 
-    from specdec.experiment import Experiment
+    from specdec.experiment.fields import Experiment
 
 DRIVER = "neuron.aws.com"
 REQUEST = "neurons"

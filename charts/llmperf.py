@@ -33,7 +33,7 @@ from specdec.benchmark.prompts import load as load_prompts
 from specdec.errors import BadInputError, Mistake
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment
+    from specdec.experiment.fields import Experiment
 
 ROOT = Path(__file__).parents[1]
 POD = Path(__file__).parent / "pod"
@@ -41,15 +41,18 @@ HOME = "/opt/specdec"
 
 CODE = (
     "__init__.py",
+    "atomic.py",
     "aws.py",
     "benchmark/",
     "catalog/",
     "errors.py",
-    "experiment",
+    "experiment/",
     "metrics/",
     "pod/",
     "publish/",
-    "whole.py",
+    "runs/__init__.py",
+    "runs/bucket.py",
+    "runs/record.py",
 )
 """What the pod imports, below ``specdec``; a test imports its entry from nothing else."""
 

@@ -23,7 +23,7 @@ from charts.objects import (
 from specdec.serving.layout import MODEL_MARKER, model_prefix
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment
+    from specdec.experiment.fields import Experiment
 
 SCRIPT = "stage.sh"
 DISK = "60Gi"

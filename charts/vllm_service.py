@@ -25,7 +25,7 @@ from specdec.serving.command import ARTIFACT_DIR, SCRATCH_DIR, STORE
 from specdec.serving.layout import ARTIFACT_MARKER, model_marker
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment, Variant
+    from specdec.experiment.fields import Experiment, Variant
 
 Object = dict[str, Any]
 

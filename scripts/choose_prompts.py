@@ -20,12 +20,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from specdec.benchmark.prompts import Prompt, load
-from specdec.benchmark.records import measured, read_records
 from specdec.console import say
-from specdec.experiment import load as load_experiment
+from specdec.experiment.reading import load as load_experiment
 from specdec.rehearsal.emulator.embedded import cache_folder
 from specdec.rehearsal.engines.llamacpp import LlamaCpp
 from specdec.rehearsal.sweep import sweep
+from specdec.runs.record import measured, read_records
 
 KEPT = {"repetition": 6, "json": 8, "code": 4, "story": 4, "explanation": 4}
 _PHRASE_WORDS = 8

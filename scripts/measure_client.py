@@ -29,7 +29,7 @@ from statistics import median
 from time import perf_counter, sleep
 from typing import Any
 
-from specdec.benchmark.records import measured, read_records
+from specdec.runs.record import measured, read_records
 
 MAIN = [sys.executable, "-c", "from specdec.cli import main; main()"]
 TOKENS = 120

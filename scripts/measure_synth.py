@@ -38,7 +38,7 @@ mark("import cdk8s and cdk8s-plus, load their packages")
 from stacks.app import add_stacks, new_app
 mark("import our modules and the CDK's services")
 from pathlib import Path
-from specdec.experiment import load
+from specdec.experiment.reading import load
 experiment = load(Path("experiment.toml"))
 mark("read and check the experiment")
 app = new_app(outdir=OUTDIR)

@@ -17,7 +17,7 @@ from typing import Any
 
 from specdec.analysis.advice import WindowAdvice
 from specdec.analysis.verdict import judge
-from specdec.report.source import read_run
+from specdec.runs.folder import read_run
 
 
 def predicted_and_measured(folder: Path, window: int) -> list[tuple[WindowAdvice, dict[int, float]]]:

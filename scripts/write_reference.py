@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from specdec.experiment import Experiment, Section
+from specdec.experiment.fields import Experiment, Section
 
 PAGE = Path(__file__).parents[1] / "docs" / "experiment.md"
 
@@ -24,7 +24,7 @@ HEAD = """# The experiment file
 
 One TOML file describes the whole experiment; `experiment.toml` is the published one. Unknown keys
 are refused, and all mistakes are reported in one run. This page is written by
-`scripts/write_reference.py` from the types in `specdec/experiment.py`.
+`scripts/write_reference.py` from the types in `specdec/experiment/fields.py`.
 """
 
 

@@ -13,7 +13,7 @@ from stacks.experiment import ExperimentStack
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from specdec.experiment import Experiment
+    from specdec.experiment.fields import Experiment
 
 _CDK_JSON = Path(__file__).parent.parent / "cdk.json"
 

@@ -33,7 +33,7 @@ from trainium_constructs.workloads import Workloads
 if TYPE_CHECKING:
     from constructs import Construct
 
-    from specdec.experiment import Experiment
+    from specdec.experiment.fields import Experiment
 
 
 class ExperimentStack(cdk.Stack):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from specdec.experiment import load
+from specdec.experiment.reading import load
 from specdec.rehearsal import packages
 from specdec.rehearsal.emulator import CHECKOUT
 

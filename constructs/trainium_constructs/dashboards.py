@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, get_args
 from aws_cdk import Aws
 from constructs import Construct
 
-from specdec.benchmark.records import Outcome
 from specdec.metrics.definition import Metric
 from specdec.metrics.tpot import TPOT
 from specdec.publish import series
+from specdec.runs.record import Outcome
 from trainium_constructs import container_insights as insights
 from trainium_constructs import dashboard_texts as texts
 from trainium_constructs.dashboard_body import (

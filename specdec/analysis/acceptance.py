@@ -13,7 +13,7 @@ from typing import Any
 from specdec.analysis.conventions import Convention
 from specdec.analysis.steps import steps
 from specdec.analysis.verdict import Acceptance, PositionAcceptance, StepSource
-from specdec.benchmark.records import RequestRecord
+from specdec.runs.record import RequestRecord
 
 
 def mean_proposal(counters: dict[str, Any] | None) -> float | None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from specdec.benchmark.records import RunManifest
+    from specdec.runs.record import RunManifest
 
 Floats = NDArray[np.float64]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specdec.analysis.verdict import TokenCost
-from specdec.benchmark.records import RequestRecord
 from specdec.catalog.prices import NodePrice
 from specdec.metrics.e2e import e2e
 from specdec.metrics.of_run import loaded_seconds
+from specdec.runs.record import RequestRecord
 
 SECONDS_PER_HOUR = 3600
 

@@ -29,7 +29,6 @@ from specdec.analysis.verdict import (
     Verdict,
 )
 from specdec.analysis.windows import windows_of
-from specdec.benchmark.records import RequestRecord, RunManifest, measured
 from specdec.catalog.chips import INSTANCES
 from specdec.catalog.models import MODELS
 from specdec.catalog.prices import NodePrice, price_of
@@ -38,6 +37,7 @@ from specdec.metrics.e2e import E2E
 from specdec.metrics.step_gap import STEP_GAP
 from specdec.metrics.tpot import TPOT
 from specdec.metrics.ttft import TTFT
+from specdec.runs.record import RequestRecord, RunManifest, measured
 
 
 def judge(

@@ -11,8 +11,8 @@ import numpy as np
 from specdec.analysis.acceptance import drafted_steps, mean_proposal, reports_proposals
 from specdec.analysis.conventions import Convention, Floats
 from specdec.analysis.steps import steps
-from specdec.benchmark.records import RequestRecord
 from specdec.metrics.tpot import TPOT
+from specdec.runs.record import RequestRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import log
 
-from specdec.benchmark.records import RequestRecord
+from specdec.runs.record import RequestRecord
 
 
 @dataclass(frozen=True, slots=True)

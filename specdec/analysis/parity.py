@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from specdec.analysis.pairing import Pair
 from specdec.analysis.verdict import Difference, Parity, ParityState
-from specdec.benchmark.records import RequestRecord
+from specdec.runs.record import RequestRecord
 
 NEAR_TIE = 0.05
 """Gap in log-probability between the two best tokens below which bf16 rounding in another order of summation

@@ -8,9 +8,9 @@ from itertools import pairwise
 from statistics import fmean
 
 from specdec.analysis.verdict import StepSource
-from specdec.benchmark.records import RequestRecord
 from specdec.metrics.steps import step_starts
 from specdec.metrics.tokens_per_step import tokens_per_step
+from specdec.runs.record import RequestRecord
 
 MERGED = 1.05
 """Tokens per step of a plain variant above which its server joins the tokens of several steps: then no step

@@ -16,8 +16,8 @@ from specdec.analysis.advice import WindowPoint as WindowPoint
 
 if TYPE_CHECKING:
     from specdec.analysis.conventions import Convention
-    from specdec.benchmark.records import RequestRecord, RunManifest
     from specdec.catalog.prices import NodePrice
+    from specdec.runs.record import RequestRecord, RunManifest
 
 Decision = Literal["helps", "hurts", "no difference", "undecided"]
 """``no difference``: the interval of the ratio lies inside the margin that matters. ``helps``, ``hurts``: it

@@ -13,7 +13,7 @@ from specdec.analysis.significance import MIN_PROMPTS
 from specdec.analysis.steps import is_idle
 from specdec.analysis.verdict import StepSource
 from specdec.analysis.window import Model, fit
-from specdec.benchmark.records import RequestRecord, RunManifest
+from specdec.runs.record import RequestRecord, RunManifest
 
 
 class Evidence(Protocol):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
 from specdec.benchmark.http1 import Connection, Cut, Endpoint, Exchange, ProtocolError, Refused
-from specdec.benchmark.records import Outcome, RequestRecord
 from specdec.benchmark.stream import BadStreamError, CompletionStream, ServerError
+from specdec.runs.record import Outcome, RequestRecord
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Job, Plan, Target

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from specdec import whole
+from specdec import atomic
 from specdec.errors import SpecdecError
 
 COMMIT = "f1d6bed47e4501b0e371082b41601b59ab55269f"
@@ -327,7 +327,7 @@ def _quiet_faults(
 def save(folder: Path, cases: list[Case]) -> None:
     """Writes the lane's results into a run folder."""
     content = [dataclasses.asdict(case) for case in cases]
-    whole.write(folder / FILE, json.dumps({"commit": COMMIT, "cases": content}, indent=1) + "\n")
+    atomic.write(folder / FILE, json.dumps({"commit": COMMIT, "cases": content}, indent=1) + "\n")
 
 
 def load(folder: Path) -> list[Case]:

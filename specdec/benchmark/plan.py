@@ -17,7 +17,7 @@ from specdec.errors import BadInputError, Mistake
 
 if TYPE_CHECKING:
     from specdec.benchmark.prompts import Prompt
-    from specdec.experiment import Experiment
+    from specdec.experiment.fields import Experiment
 
 Api = Literal["chat", "completions"]
 """Which route is asked: ``/v1/chat/completions`` or ``/v1/completions``."""

@@ -15,13 +15,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, TypeVar, cast
 
-from specdec import whole
+from specdec import atomic
 from specdec.benchmark import counters, load
 from specdec.benchmark.client import Client, utc_now
 from specdec.benchmark.http1 import Cut, ProtocolError, Refused
 from specdec.benchmark.plan import Job, Plan, Target
-from specdec.benchmark.records import RequestRecord, RunManifest
 from specdec.errors import BadInputError, EnvironmentFault, Mistake, SpecdecError
+from specdec.runs.record import RequestRecord, RunManifest
 
 _Fault = TypeVar("_Fault", bound=Exception)
 
@@ -75,7 +75,7 @@ def run(plan: Plan, folder: Path, *, on_event: Callable[[RunEvent], None] = lamb
     try:
         held = (folder / RECORDS).exists() or (folder / MANIFEST).exists()
     except OSError as error:
-        raise whole.unwritable(
+        raise atomic.unwritable(
             folder, error, remedy="Choose another folder, or allow writing there"
         ) from None
     if held:
@@ -122,9 +122,9 @@ class _Run:
                         raise _first_of(group, OSError) or group from None
                     status, problem = "failed", str(gone)
             manifest = self._manifest(targets, status, problem, started, before, after)
-            whole.write(self._folder / MANIFEST, manifest.to_json(), remedy=self._remedy())
+            atomic.write(self._folder / MANIFEST, manifest.to_json(), remedy=self._remedy())
         except OSError as error:
-            raise whole.unwritable(
+            raise atomic.unwritable(
                 Path(error.filename or self._folder), error, remedy=self._remedy()
             ) from None
         finally:

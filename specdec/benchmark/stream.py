@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from specdec.benchmark.records import ServerSpeculation, TokenSource
 from specdec.benchmark.sse import Decoder
+from specdec.runs.record import ServerSpeculation, TokenSource
 
 TEXT_FIELDS = ("reasoning_content", "reasoning", "content", "text")
 """Fields of a delta (chat) or of a choice (completions) that carry text. Servers name reasoning either way,

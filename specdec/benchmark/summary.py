@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from specdec.benchmark.records import RequestRecord, RunManifest, read_records
 from specdec.benchmark.run import RECORDS
 from specdec.metrics import ALL, OF_RUN
+from specdec.runs.record import RequestRecord, RunManifest, read_records
 
 ALL_CASES = "all"
 _COLUMNS = (

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from specdec.experiment import ModelFacts
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,22 +181,3 @@ MODELS = {
         ),
     )
 }
-
-
-def with_own(own: Mapping[str, ModelFacts]) -> dict[str, Model]:
-    """The catalogue and an experiment's own ``[models]`` tables. An own entry that lacks facts of an unknown
-    model is left out; the experiment's checks have reported it.
-    """
-    models = dict(MODELS)
-    for model, facts in own.items():
-        given = facts.model_dump(exclude_none=True)
-        if model in models:
-            models[model] = replace(models[model], **given)
-        elif not missing_facts(facts):
-            models[model] = Model(id=model, source="the experiment file", **given)
-    return models
-
-
-def missing_facts(facts: ModelFacts) -> list[str]:
-    """Fields that an entry must still give for the catalogue to know nothing of its model."""
-    return [name for name, value in facts.model_dump().items() if value is None]

@@ -164,7 +164,7 @@ def _plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
 
     if given["experiment"] is not None:
         from specdec.benchmark.plan import Plan
-        from specdec.experiment import load
+        from specdec.experiment.reading import load
 
         plan = Plan.from_experiment(load(given["experiment"]), dict(targets), base=given["experiment"].parent)
     else:

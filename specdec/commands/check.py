@@ -28,9 +28,9 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
     4 where AWS left one unanswered: what is unknown is never taken for good.
     """
     from specdec import aws
-    from specdec.experiment import load
-    from specdec.preflight.account import who
-    from specdec.preflight.finding import Clients, Scope
+    from specdec.deployed.clients import Clients, who
+    from specdec.experiment.reading import load
+    from specdec.preflight.finding import Scope
     from specdec.preflight.run import run
 
     experiment = load(experiment_path)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specdec import console, whole
+from specdec import atomic, console
 from specdec.commands import check as check_command
 from specdec.commands.options import experiment_option
 from specdec.errors import BadInputError, Mistake, SpecdecError
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment
-    from specdec.preflight.finding import Clients
+    from specdec.deployed.clients import Clients
+    from specdec.experiment.fields import Experiment
 
 
 @click.command()
@@ -43,10 +43,10 @@ def command(
     Exit codes: as `specdec check`; 1 also when an object did not arrive as it was sent.
     """
     from specdec import aws
-    from specdec.experiment import load, parse
+    from specdec.deployed.clients import Clients, who
+    from specdec.experiment.reading import load, parse
     from specdec.operate.clone import with_region
-    from specdec.preflight.account import who
-    from specdec.preflight.finding import Clients, Scope
+    from specdec.preflight.finding import Scope
     from specdec.preflight.run import run
 
     experiment = load(experiment_path)
@@ -61,7 +61,7 @@ def command(
             reservation_id=reservation_id,
         )
         experiment = parse(text, source=f"{experiment_path} with {region}")
-        whole.write(experiment_path, text)
+        atomic.write(experiment_path, text)
         console.say(f"{experiment_path}: added {region}, zone {experiment.placement[region].zone}")
     elif zone is not None and zone != experiment.placement[region].zone:
         raise BadInputError(
@@ -100,10 +100,11 @@ def _zone(clients: Clients, instance_type: str) -> str:
 
 
 def _copy(experiment: Experiment, region: str, session: Any) -> None:
+    from specdec.deployed.clients import Clients
+    from specdec.deployed.markers import markers
+    from specdec.deployed.stack import bucket_of
     from specdec.operate.clone import source_of
     from specdec.operate.copying import copy, keys_under
-    from specdec.preflight.finding import Clients
-    from specdec.preflight.store import bucket_of, markers
 
     origin = source_of(experiment, region)
     there, here = Clients(session, origin), Clients(session, region)

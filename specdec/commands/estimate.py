@@ -22,7 +22,7 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
     What a token may cost is a prediction: the span of published results on the memory-bandwidth limit of the
     instance.
     """
-    from specdec.experiment import load
+    from specdec.experiment.reading import load
     from specdec.preflight.estimate import EFFICIENCIES, SPEED_UPS, estimate, predict
 
     experiment = load(experiment_path)

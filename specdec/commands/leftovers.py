@@ -13,7 +13,7 @@ from specdec.commands.options import experiment_option, json_option, regions_opt
 from specdec.errors import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
-    from specdec.preflight.leftovers import Leftover
+    from specdec.deployed.leftovers import Leftover
 
 
 @click.command()
@@ -26,10 +26,9 @@ def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
     Removes nothing itself. Exit codes: 0 nothing but what the experiment says to keep; 1 something is left.
     """
     from specdec import aws
-    from specdec.experiment import load
-    from specdec.preflight.account import who
-    from specdec.preflight.finding import Clients
-    from specdec.preflight.leftovers import find
+    from specdec.deployed.clients import Clients, who
+    from specdec.deployed.leftovers import find
+    from specdec.experiment.reading import load
 
     experiment = load(experiment_path)
     session = aws.session()

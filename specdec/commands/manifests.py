@@ -36,7 +36,7 @@ def command(
     import cdk8s
 
     import charts
-    from specdec.experiment import load
+    from specdec.experiment.reading import load
 
     experiment = load(experiment_path)
     where = region or experiment.regions[0]

@@ -13,17 +13,16 @@ from specdec.commands.options import experiment_option, json_option, one_of, reg
 from specdec.errors import EXIT_FAILED, EXIT_OK, SpecdecError
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment
+    from specdec.deployed.clients import Clients
+    from specdec.experiment.fields import Experiment
     from specdec.operate.nodes import Step
-    from specdec.preflight.finding import Clients
 
 
 def opened(experiment_path: Path, region: str | None) -> tuple[Experiment, str, Clients]:
     """The experiment, the region meant, and clients of it whose credentials are known to be good."""
     from specdec import aws
-    from specdec.experiment import load
-    from specdec.preflight.account import who
-    from specdec.preflight.finding import Clients
+    from specdec.deployed.clients import Clients, who
+    from specdec.experiment.reading import load
 
     experiment = load(experiment_path)
     name = one_of(experiment, region)

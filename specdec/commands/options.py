@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment
+    from specdec.experiment.fields import Experiment
 
 experiment_option = click.option(
     "--experiment",

@@ -12,7 +12,7 @@ from specdec import console, interrupts
 from specdec.errors import EXIT_INTERRUPTED, EXIT_OK, BadInputError, EnvironmentFault, Mistake
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment
+    from specdec.experiment.fields import Experiment
     from specdec.rehearsal.engines import Engine
     from specdec.rehearsal.run import Outcome
 
@@ -90,7 +90,7 @@ def command(
 
     Exit codes: 0 done; 1 a phase failed; 2 wrong input; 4 this machine cannot do it now; 130 interrupted.
     """
-    from specdec.experiment import load
+    from specdec.experiment.reading import load
     from specdec.rehearsal import isolation, kept
     from specdec.rehearsal.lock import only_one
 

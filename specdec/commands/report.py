@@ -40,7 +40,7 @@ def command(names: tuple[str, ...], runs: Path, stack: str | None, region: str |
     Exit codes: 0 done; 1 the run did not complete, so its report has no verdict; 2 no such run, or not a
     whole one.
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
-    from specdec.report.fetch import find
+    from specdec.runs.find import find
 
     if len(names) > 2:
         raise BadInputError(

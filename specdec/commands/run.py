@@ -15,7 +15,7 @@ from specdec.commands.options import experiment_option, region_option
 from specdec.errors import EXIT_OK, SpecdecError
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment
+    from specdec.experiment.fields import Experiment
 
 
 @click.command()
@@ -51,8 +51,8 @@ def command(
     Needs kubectl and a way to the cluster's API. The records come to the bucket: `specdec wait`, then
     `specdec report --stack NAME`.
     """
+    from specdec.deployed.stack import bucket_of
     from specdec.operate.kubernetes import Kubectl
-    from specdec.preflight.store import bucket_of
 
     experiment, name, clients = opened(experiment_path, region)
     changes = {

@@ -20,8 +20,8 @@ def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
     """List the runs that have ended, the newest first. `specdec report --stack NAME RUN` makes the verdict of
     one.
     """
+    from specdec.deployed.stack import bucket_of
     from specdec.operate.nodes import outcome_of, runs
-    from specdec.preflight.store import bucket_of
 
     experiment, name, clients = opened(experiment_path, region)
     bucket = bucket_of(experiment, name, clients)

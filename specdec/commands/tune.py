@@ -16,7 +16,7 @@ from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError
 
 if TYPE_CHECKING:
     from specdec.analysis.verdict import Verdict
-    from specdec.report.source import Run
+    from specdec.runs.folder import Run
 
 
 @click.command()
@@ -69,8 +69,8 @@ def command(
     now; 130 interrupted, what was measured until then is kept.
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.analysis.verdict import judge
-    from specdec.report.fetch import find
-    from specdec.report.source import read_run
+    from specdec.runs.find import find
+    from specdec.runs.folder import read_run
 
     if sweep is None and cases:
         raise BadInputError(
@@ -125,7 +125,7 @@ def _windows(text: str) -> tuple[int, ...]:
 
 
 def _swept(path: Path, windows: tuple[int, ...], cases: tuple[str, ...], runs: Path) -> Path:
-    from specdec.experiment import load
+    from specdec.experiment.reading import load
     from specdec.rehearsal.emulator.embedded import cache_folder
     from specdec.rehearsal.engines.llamacpp import LlamaCpp
     from specdec.rehearsal.sweep import sweep

@@ -15,8 +15,8 @@ from specdec.commands.options import experiment_option, region_option
 from specdec.errors import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
+    from specdec.deployed.clients import Clients
     from specdec.operate.nodes import Step
-    from specdec.preflight.finding import Clients
 
 
 @click.command()
@@ -52,8 +52,8 @@ def command(
 
     Exit codes: 0 the run is complete; 1 it is not, something failed, or the time is up.
     """
+    from specdec.deployed.stack import bucket_of
     from specdec.operate.nodes import runs
-    from specdec.preflight.store import bucket_of
 
     experiment, name, clients = opened(experiment_path, region)
     bucket = bucket_of(experiment, name, clients)

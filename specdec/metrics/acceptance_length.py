@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from specdec.benchmark.records import RequestRecord
 from specdec.metrics.definition import Metric
+from specdec.runs.record import RequestRecord
 
 
 def acceptance_length(record: RequestRecord) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from specdec.benchmark.records import RequestRecord
+from specdec.runs.record import RequestRecord
 
 NAMESPACE = "SpecDec/Exact"
 """CloudWatch namespace of the exact lane."""
@@ -28,7 +28,7 @@ class Metric:
         name: CloudWatch metric name, also the word in reports' data files.
         symbol: what a person reads: TTFT, TPOT, ...
         unit: CloudWatch unit of the value.
-        formula: the formula, in the symbols of ``specdec.benchmark.records``.
+        formula: the formula, in the symbols of ``specdec.runs.record``.
         source: where the formula is defined or argued.
         better: whether a smaller or a larger value is better, or neither.
         of: computes the value from one record; None where the record cannot tell (never 0 for "unknown").

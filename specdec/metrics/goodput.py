@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specdec.benchmark.records import RequestRecord
 from specdec.metrics.e2e import e2e
 from specdec.metrics.of_run import RunMetric, loaded_seconds
 from specdec.metrics.tpot import tpot
 from specdec.metrics.ttft import ttft
+from specdec.runs.record import RequestRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from specdec.benchmark.records import RequestRecord
 from specdec.metrics.definition import Metric
+from specdec.runs.record import RequestRecord
 
 
 def itl_samples(record: RequestRecord) -> list[tuple[float, int]]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from specdec.benchmark.records import RequestRecord
 from specdec.metrics.definition import Unit
+from specdec.runs.record import RequestRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from specdec.benchmark.records import RequestRecord
 from specdec.metrics.definition import Metric
 from specdec.metrics.steps import step_starts
+from specdec.runs.record import RequestRecord
 
 
 def step_gaps(record: RequestRecord) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from specdec.benchmark.records import RequestRecord
+from specdec.runs.record import RequestRecord
 
 BURST = 0.2
 """Share of the typical gap below which two chunks may belong to one step."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdec.benchmark.records import RequestRecord
 from specdec.metrics.of_run import RunMetric, loaded_seconds
+from specdec.runs.record import RequestRecord
 
 
 def system_throughput(records: Sequence[RequestRecord]) -> float | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from specdec.benchmark.records import RequestRecord
 from specdec.metrics.definition import Metric
 from specdec.metrics.steps import step_starts
 from specdec.metrics.tpot import tokens_after_first_chunk
+from specdec.runs.record import RequestRecord
 
 
 def tokens_per_step(record: RequestRecord) -> float | None:

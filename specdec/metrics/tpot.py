@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from specdec.benchmark.records import RequestRecord
 from specdec.metrics.definition import Metric
+from specdec.runs.record import RequestRecord
 
 
 def tokens_after_first_chunk(record: RequestRecord) -> int | None:

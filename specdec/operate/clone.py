@@ -11,7 +11,7 @@ import tomlkit
 from specdec.errors import BadInputError, Mistake
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment
+    from specdec.experiment.fields import Experiment
 
 
 def with_region(text: str, *, region: str, zone: str, reservation_id: str | None = None) -> str:

@@ -20,8 +20,8 @@ from specdec.operate.nodes import Step
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from specdec.experiment import Experiment
-    from specdec.preflight.finding import Clients
+    from specdec.deployed.clients import Clients
+    from specdec.experiment.fields import Experiment
 
 NAMESPACE = "specdec"
 """Kubernetes namespace of everything in the experiment; a test holds it equal to the charts' one."""

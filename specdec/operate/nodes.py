@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from specdec.aws import DeniedError, calls, code, pages
-from specdec.benchmark.records import RunManifest
+from specdec.deployed.markers import markers
+from specdec.deployed.stack import bucket_of
 from specdec.errors import SpecdecError
-from specdec.preflight.store import bucket_of, markers
+from specdec.runs.record import RunManifest
 from specdec.serving.layout import RUNS
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment
-    from specdec.preflight.finding import Clients
+    from specdec.deployed.clients import Clients
+    from specdec.experiment.fields import Experiment
 
 PREFIX = "accelerator-"
 """Start of the node group's name; zone and purchase follow."""

@@ -11,14 +11,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specdec import whole
+from specdec import atomic
 from specdec.benchmark.llmperf import Case
 from specdec.benchmark.plan import Plan, new_run_id
-from specdec.benchmark.records import RunManifest
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EnvironmentFault, SpecdecError
 from specdec.pod.settings import Settings
-from specdec.publish import cloudwatch, datums, store
+from specdec.publish import cloudwatch, datums
 from specdec.publish.journal import Journal
+from specdec.runs import bucket as run_bucket
+from specdec.runs.record import RunManifest
 
 if TYPE_CHECKING:
     import boto3
@@ -58,9 +59,9 @@ def measure(settings: Settings, *, session: boto3.Session | None = None) -> int:
         say("interrupted; what was measured is kept")
     except SpecdecError as error:
         say(f"error: {error}")
-        if not (folder / store.MANIFEST).exists():
+        if not (folder / run_bucket.MANIFEST).exists():
             _report_failure(metrics, settings, run, folder)
-            store.upload(folder, store.client(aws, settings.region), settings.bucket, run=run)
+            run_bucket.upload(folder, run_bucket.client(aws, settings.region), settings.bucket, run=run)
             raise
     return _deliver(settings, run, folder, metrics, aws, interrupted=interrupted)
 
@@ -128,7 +129,7 @@ def _only_llmperf(plan: Plan, folder: Path, cases: list[Case]) -> None:
     results.
     """
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    (folder / store.RECORDS).write_bytes(b"")
+    (folder / run_bucket.RECORDS).write_bytes(b"")
     empty = [f"{case.variant}, {case.test_case}" for case in cases if not case.requests]
     manifest = RunManifest(
         run=plan.run,
@@ -145,7 +146,7 @@ def _only_llmperf(plan: Plan, folder: Path, cases: list[Case]) -> None:
         records_sha256=hashlib.sha256(b"").hexdigest(),
         problem=f"LLMPerf gave no results for {'; '.join(empty)}" if empty else None,
     )
-    whole.write(folder / store.MANIFEST, manifest.to_json())
+    atomic.write(folder / run_bucket.MANIFEST, manifest.to_json())
 
 
 def _deliver(
@@ -157,7 +158,7 @@ def _deliver(
     *,
     interrupted: bool,
 ) -> int:
-    finished = (folder / store.MANIFEST).exists()
+    finished = (folder / run_bucket.MANIFEST).exists()
     published = True
     try:
         if finished:
@@ -168,8 +169,8 @@ def _deliver(
     except SpecdecError as error:
         published = False
         say(f"error: not published: {error}" + (f". {error.remedy}" if error.remedy else ""))
-    files = store.upload(folder, store.client(aws, settings.region), settings.bucket, run=run)
-    say(f"{files} files in s3://{settings.bucket}/{store.PREFIX}{run}/")
+    files = run_bucket.upload(folder, run_bucket.client(aws, settings.region), settings.bucket, run=run)
+    say(f"{files} files in s3://{settings.bucket}/{run_bucket.PREFIX}{run}/")
     if interrupted:
         return EXIT_INTERRUPTED
     if not finished:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from specdec.errors import BadInputError, Mistake
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment
+    from specdec.experiment.fields import Experiment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Settings:
         """
         from pydantic import ValidationError
 
-        from specdec.experiment import Experiment
+        from specdec.experiment.fields import Experiment
 
         names = ("EXPERIMENT", "SERVICES", "BUCKET", "AWS_REGION", "STACK", "WAIT_SECONDS")
         mistakes = [

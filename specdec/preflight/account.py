@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from specdec.aws import UnknownCallerError, calls, code
-from specdec.errors import SpecdecError
-from specdec.preflight.finding import Clients, Finding, Scope
+from specdec.deployed.clients import HOME
+from specdec.preflight.finding import Finding, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,33 +28,7 @@ BOOTSTRAP_RECENT = 21
 v2.149, 2024).
 """
 
-HOME = "us-east-1"
-"""A region that every account has: asked where the experiment's own region does not know the caller."""
-
 _ROLES = ("deploy-role", "file-publishing-role", "lookup-role")
-
-
-def who(clients: Clients) -> tuple[str, str]:
-    """Account number and ARN of the caller.
-
-    Raises:
-        NoAccessError: no usable credentials.
-        EnvironmentFault: AWS cannot be reached.
-    """
-    try:
-        return _who(clients("sts"))
-    except UnknownCallerError:
-        try:
-            return _who(clients("sts", region=HOME))
-        except SpecdecError:
-            pass
-        raise
-
-
-def _who(sts: Any) -> tuple[str, str]:
-    with calls():
-        answer = sts.get_caller_identity()
-    return str(answer["Account"]), str(answer["Arn"])
 
 
 def identity(scope: Scope) -> Iterator[Finding]:

@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError
 
 from specdec.aws import calls, code, pages
 from specdec.catalog.chips import INSTANCES
+from specdec.deployed.stack import stack_status
 from specdec.preflight.finding import Finding, Scope
-from specdec.preflight.leftovers import stack_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,8 +19,8 @@ from specdec.preflight.finding import Finding, Scope
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from specdec.experiment import Experiment
-    from specdec.preflight.finding import Clients
+    from specdec.deployed.clients import Clients
+    from specdec.experiment.fields import Experiment
 
 DASHBOARDS = 2
 ALARMS = 4

@@ -18,7 +18,7 @@ from specdec.preflight.cost import CostItem, NodeCost, items, kept_gigabytes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from specdec.experiment import Experiment
+    from specdec.experiment.fields import Experiment
 
 EFFICIENCIES = (0.06, 0.46)
 """Lowest and highest share of the memory-bandwidth limit among published standard-decoding results on

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment
+    from specdec.deployed.clients import Clients
+    from specdec.experiment.fields import Experiment
 
 Level = Literal["ok", "warning", "blocker", "unknown"]
 """``ok``: as it must be. ``warning``: the deployment goes through, but read this. ``blocker``: it would fail.
@@ -39,32 +39,6 @@ class Finding:
     def plain(self) -> dict[str, Any]:
         """As plain data."""
         return dataclasses.asdict(self)
-
-
-class Clients:
-    """boto3 clients of one region, made once each. Making a client is not safe from several threads; using
-    one is.
-    """
-
-    def __init__(self, session: Any, region: str) -> None:
-        self.region = region
-        self._session = session
-        self._lock = threading.Lock()
-        self._made: dict[str, Any] = {}
-
-    def fresh(self, service: str, *, region: str | None = None) -> Any:
-        """A client of its own, for who changes it."""
-        from specdec.aws import config
-
-        return self._session.client(service, region_name=region or self.region, config=config())
-
-    def __call__(self, service: str, *, region: str | None = None) -> Any:
-        """The client of one service, in the region of these clients or in another."""
-        key = f"{service}@{region or self.region}"
-        with self._lock:
-            if key not in self._made:
-                self._made[key] = self.fresh(service, region=region)
-            return self._made[key]
 
 
 @dataclass(frozen=True, slots=True)

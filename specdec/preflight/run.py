@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from specdec.aws import DeniedError, ThrottledError, unexpected
 from specdec.errors import EnvironmentFault
-from specdec.preflight import account, capacity, cost, leftovers, platform, store
+from specdec.preflight import account, capacity, cost, names, platform, store
 from specdec.preflight.finding import Finding, Scope
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ CHECKS: dict[str, Callable[[Scope], Iterator[Finding]]] = {
     "region": account.region,
     "permissions": account.permissions,
     "bootstrap": account.bootstrap,
-    "names": leftovers.names,
+    "names": names.names,
     "quota": capacity.quota,
     "offering": capacity.offering,
     "reservation": capacity.reservation,

@@ -9,63 +9,12 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from specdec.aws import calls, code
-from specdec.preflight.finding import Clients, Finding, Scope
-from specdec.preflight.leftovers import stack_status
-from specdec.serving.artifact import artifact_path
-from specdec.serving.layout import artifact_marker, model_marker
+from specdec.deployed.markers import markers, present
+from specdec.deployed.stack import bucket_of
+from specdec.preflight.finding import Finding, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from specdec.experiment import Experiment
-
-BUCKET_OUTPUT = "Bucket"
-"""Name of the stack output that holds the bucket's name."""
-
-
-def bucket_of(experiment: Experiment, region: str, clients: Clients) -> str | None:
-    """The bucket of a deployed stack, or the one the experiment brings, or None where there is neither
-    yet.
-    """
-    name = experiment.stack_name(region)
-    if stack_status(clients, name) is not None:
-        with calls():
-            outputs = (
-                clients("cloudformation").describe_stacks(StackName=name)["Stacks"][0].get("Outputs", [])
-            )
-        for output in outputs:
-            if output["OutputKey"] == BUCKET_OUTPUT:
-                return str(output["OutputValue"])
-    return experiment.placement[region].bucket
-
-
-def markers(experiment: Experiment) -> dict[str, str]:
-    """What the experiment needs in its bucket, in words, to the key whose presence says that it is whole."""
-    names = dict.fromkeys(
-        [experiment.serving.target, *(variant.draft for variant in experiment.variants if variant.draft)]
-    )
-    needed = {f"weights of {name}": model_marker(name, experiment.model(name).revision) for name in names}
-    needed |= {
-        f"artifact of {variant.name}": artifact_marker(artifact_path(experiment, variant))
-        for variant in experiment.variants
-    }
-    return needed
-
-
-def present(clients: Clients, bucket: str, key: str) -> bool:
-    """Whether an object exists.
-
-    Raises:
-        NoAccessError: the caller may not ask; an absent object looks the same to who may not list the bucket.
-    """
-    with calls():
-        try:
-            clients("s3").head_object(Bucket=bucket, Key=key)
-        except ClientError as error:
-            if code(error) in ("404", "NoSuchKey", "NotFound"):
-                return False
-            raise
-    return True
 
 
 def store(scope: Scope) -> Iterator[Finding]:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specdec.aws import DeniedError, ThrottledError, calls, unexpected
-from specdec.benchmark.records import RequestRecord, RunManifest, read_records
 from specdec.errors import EnvironmentFault, NoAccessError, SpecdecError
 from specdec.publish import datums
 from specdec.publish.datums import Datum
 from specdec.publish.journal import Journal
 from specdec.publish.series import Series
+from specdec.runs.record import RequestRecord, RunManifest, read_records
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient

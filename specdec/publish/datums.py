@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from specdec.benchmark.records import RequestRecord, RunManifest, measured
 from specdec.errors import SpecdecError
 from specdec.metrics import OF_RUN
 from specdec.metrics.definition import Metric
 from specdec.publish import series
 from specdec.publish.series import Series
+from specdec.runs.record import RequestRecord, RunManifest, measured
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.type_defs import MetricDatumTypeDef

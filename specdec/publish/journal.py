@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from specdec import whole
+from specdec import atomic
 from specdec.errors import SpecdecError
 
 FILE = "published.json"
@@ -57,4 +57,4 @@ class Journal:
             state: sorted(key for key, own in self._states.items() if own == state)
             for state in ("sending", "sent")
         }
-        whole.write(self._path, json.dumps(content, indent=1))
+        atomic.write(self._path, json.dumps(content, indent=1))

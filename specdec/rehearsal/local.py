@@ -11,7 +11,7 @@ from specdec.benchmark.prompts import SHIPPED, load, of_test_cases
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Plan
-    from specdec.experiment import Experiment
+    from specdec.experiment.fields import Experiment
     from specdec.rehearsal.engines import Service
 
 PROMPTS = "rehearsal"

@@ -19,18 +19,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specdec import console, whole
+from specdec import atomic, console
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EnvironmentFault, SpecdecError
 from specdec.rehearsal import kept, local, packages
 from specdec.rehearsal.emulator import CHECKOUT, EmbeddedAws
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Plan
-    from specdec.benchmark.records import RunManifest
-    from specdec.experiment import Experiment, Variant
+    from specdec.experiment.fields import Experiment, Variant
     from specdec.rehearsal.cdk import Cdk
     from specdec.rehearsal.engines import Engine, Service
     from specdec.report import Written
+    from specdec.runs.record import RunManifest
 
 QUICK_OUTPUT_TOKENS = 48
 
@@ -162,7 +162,7 @@ class Rehearsal:
             with tempfile.TemporaryFile(dir=runs):
                 pass
         except OSError as error:
-            raise whole.unwritable(
+            raise atomic.unwritable(
                 runs, error, remedy="Name another folder with --out, or allow writing there"
             ) from None
         free = shutil.disk_usage(self._settings.runs).free
@@ -252,7 +252,8 @@ class Rehearsal:
         raise SpecdecError(f"The measurement failed: {manifest.problem}", remedy=records)
 
     def _publish(self, aws: EmbeddedAws) -> None:
-        from specdec.publish import cloudwatch, store
+        from specdec.publish import cloudwatch
+        from specdec.runs import bucket as run_bucket
 
         folder = self._folder
         session = aws.session(self._region)
@@ -269,10 +270,10 @@ class Rehearsal:
             bucket = self._outputs[self._experiment.stack_name(self._region)]["Bucket"]
             s3 = session.client("s3")
             step.update("records to S3")
-            store.upload(folder, s3, bucket)
+            run_bucket.upload(folder, s3, bucket)
             with tempfile.TemporaryDirectory() as scratch:
                 # The download checks the records against the digest in the manifest.
-                store.download(folder.name, s3, bucket, Path(scratch))
+                run_bucket.download(folder.name, s3, bucket, Path(scratch))
         console.say(
             f"  {back.compared} metric series with {back.samples} values agree; records in s3://{bucket}"
             " agree"
@@ -291,8 +292,8 @@ class Rehearsal:
             self._outcome.report = write(self._folder)
 
     def _destroy(self, aws: EmbeddedAws, cdk: Cdk) -> None:
-        from specdec.preflight import leftovers
-        from specdec.preflight.finding import Clients
+        from specdec.deployed import leftovers
+        from specdec.deployed.clients import Clients
 
         account = _Account(aws)
         with self._phase("destroying the stack, looking for leftovers") as step:

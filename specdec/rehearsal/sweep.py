@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from specdec.rehearsal import local
 
 if TYPE_CHECKING:
-    from specdec.benchmark.records import RunManifest
     from specdec.benchmark.run import RunEvent
-    from specdec.experiment import Experiment, Variant
+    from specdec.experiment.fields import Experiment, Variant
     from specdec.rehearsal.engines import Engine
+    from specdec.runs.record import RunManifest
 
 
 def variants(experiment: Experiment, windows: Sequence[int]) -> tuple[Variant, ...]:

@@ -9,7 +9,7 @@ from specdec.report.content import Content, Section, Tally, Text
 from specdec.report.numbers import Trace
 from specdec.report.parts import evidence, money, speculation, speed
 from specdec.report.parts.view import TONES, View
-from specdec.report.source import Run
+from specdec.runs.folder import Run
 
 
 def build(run: Run, verdict: Verdict) -> tuple[Content, Trace]:

@@ -9,7 +9,6 @@ from specdec.analysis.moderation import common_spread
 from specdec.analysis.pairing import log_ratios, pairs
 from specdec.analysis.significance import JOINT_LEVEL, MARGIN, decide, paired_ratio, row_level
 from specdec.analysis.verdict import Decision, PairedRatio, Verdict
-from specdec.benchmark.records import RequestRecord, measured
 from specdec.errors import BadInputError, Mistake
 from specdec.metrics import TPOT
 from specdec.report import plots
@@ -17,8 +16,9 @@ from specdec.report.content import Cell, Content, Section, Table, Tally, cell, c
 from specdec.report.numbers import LANE, Number, Trace, decimals, milliseconds, times
 from specdec.report.parts.evidence import flat
 from specdec.report.parts.view import TONES
-from specdec.report.source import Run
 from specdec.report.svg import Picture
+from specdec.runs.folder import Run
+from specdec.runs.record import RequestRecord, measured
 
 WORDS: dict[Decision, str] = {
     "helps": "faster",

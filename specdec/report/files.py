@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from specdec import whole
+from specdec import atomic
 from specdec.analysis.verdict import Verdict, judge
 from specdec.report import compare, html, markdown
 from specdec.report.build import build
 from specdec.report.content import Content
 from specdec.report.numbers import Trace
-from specdec.report.source import Run, read_run
+from specdec.runs.folder import Run, read_run
 
 SCHEMA = 1
 """Of ``report.json``."""
@@ -63,9 +63,9 @@ def write(folder: Path) -> Written:
     content, trace = build(run, verdict)
     digest = run.manifest.records_sha256
     written = Written(folder / "report.html", folder / "report.md", folder / "report.json", verdict)
-    whole.write(written.html, html.render(content, digest))
-    whole.write(written.markdown, markdown.render(content, digest))
-    whole.write(written.numbers, numbers(run, content, trace))
+    atomic.write(written.html, html.render(content, digest))
+    atomic.write(written.markdown, markdown.render(content, digest))
+    atomic.write(written.numbers, numbers(run, content, trace))
     return written
 
 
@@ -85,13 +85,13 @@ def write_change(first: Path, second: Path, folder: Path) -> WrittenChange:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise whole.unwritable(folder, error) from None
+        raise atomic.unwritable(folder, error) from None
     written = WrittenChange(
         folder / f"{names}.html", folder / f"{names}.md", folder / f"{names}.json", change
     )
-    whole.write(written.html, html.render(content, digests))
-    whole.write(written.markdown, markdown.render(content, digests))
-    whole.write(
+    atomic.write(written.html, html.render(content, digests))
+    atomic.write(written.markdown, markdown.render(content, digests))
+    atomic.write(
         written.numbers,
         _json(
             {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from specdec.benchmark.records import RequestRecord
+from specdec.runs.record import RequestRecord
 
 LANE = "exact"
 """The lane that a verdict is made of."""

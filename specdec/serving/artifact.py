@@ -15,7 +15,7 @@ from specdec.serving.command import graph_arguments, model_path, settings_of
 from specdec.serving.layout import ARTIFACTS
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment, Variant
+    from specdec.experiment.fields import Experiment, Variant
 
 
 def artifact_configuration(experiment: Experiment, variant: Variant) -> dict[str, Any]:

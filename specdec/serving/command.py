@@ -11,7 +11,7 @@ from specdec.catalog.stacks import STACKS, ServingStack
 from specdec.serving.layout import model_prefix
 
 if TYPE_CHECKING:
-    from specdec.experiment import Experiment, Variant
+    from specdec.experiment.fields import Experiment, Variant
 
 PORT = 8000
 STORE = "/store/"

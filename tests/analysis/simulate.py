@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from specdec.benchmark.records import RequestRecord, RunManifest, ServerSpeculation
+from specdec.runs.record import RequestRecord, RunManifest, ServerSpeculation
 
 PLAIN_STEP = 0.045
 

@@ -9,8 +9,8 @@ import pytest
 
 from specdec.analysis.conventions import NXDI_FUSED, TEXTBOOK, convention_of
 from specdec.analysis.verdict import Verdict, judge
-from specdec.benchmark.records import RequestRecord, ServerSpeculation
 from specdec.catalog.prices import NodePrice
+from specdec.runs.record import RequestRecord, ServerSpeculation
 from tests.analysis.simulate import manifest, service
 
 PRICE = NodePrice(

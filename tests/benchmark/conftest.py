@@ -11,10 +11,10 @@ import pytest
 from specdec.benchmark.client import Timeouts
 from specdec.benchmark.plan import Plan, Target
 from specdec.benchmark.prompts import Prompt
-from specdec.benchmark.records import RequestRecord, RunManifest, read_records
 from specdec.benchmark.run import run
 from specdec.golden.server import GoldenServer
 from specdec.golden.settings import Settings
+from specdec.runs.record import RequestRecord, RunManifest, read_records
 
 Start = Callable[[Settings], tuple[GoldenServer, str]]
 MakePlan = Callable[..., Plan]

@@ -11,7 +11,7 @@ from specdec.benchmark.client import Client, request_body
 from specdec.benchmark.http1 import Connection, Endpoint
 from specdec.benchmark.plan import Plan
 from specdec.benchmark.prompts import Prompt
-from specdec.benchmark.records import RequestRecord
+from specdec.runs.record import RequestRecord
 
 from .conftest import MakePlan
 

@@ -6,13 +6,13 @@ from statistics import mean, median
 import pytest
 
 from specdec.benchmark.plan import Plan
-from specdec.benchmark.records import RequestRecord
 from specdec.golden.server import GoldenServer
 from specdec.golden.settings import Chunking, Settings, Usage
 from specdec.golden.truth import Speculation, Truth, Uniform
 from specdec.metrics.tokens_per_step import tokens_per_step
 from specdec.metrics.tpot import tpot
 from specdec.metrics.ttft import ttft
+from specdec.runs.record import RequestRecord
 
 from .conftest import MakePlan, Measure, Start
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from specdec.benchmark.records import RequestRecord, ServerSpeculation
 from specdec.metrics import ALL, OF_RUN
 from specdec.metrics.acceptance_length import acceptance_length
 from specdec.metrics.e2e import e2e
@@ -21,6 +20,7 @@ from specdec.metrics.system_throughput import system_throughput
 from specdec.metrics.tokens_per_step import tokens_per_step
 from specdec.metrics.tpot import tpot
 from specdec.metrics.ttft import ttft
+from specdec.runs.record import RequestRecord, ServerSpeculation
 
 Make = Callable[..., RequestRecord]
 

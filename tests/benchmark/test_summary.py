@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from specdec.benchmark.records import RequestRecord, RunManifest
 from specdec.benchmark.summary import as_table, summarize
+from specdec.runs.record import RequestRecord, RunManifest
 
 FILLED = {
     "chunk_times": (0.2, 0.23, 0.26, 0.32),

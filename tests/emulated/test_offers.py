@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from specdec.deployed.clients import Clients
 from specdec.preflight.cost import asked
-from specdec.preflight.finding import Clients
 from specdec.rehearsal.emulator import EmbeddedAws, Session
 from specdec.rehearsal.emulator.offers import Block, Offer
 

@@ -4,7 +4,7 @@ import pytest
 
 from specdec.catalog.models import MODELS, Model
 from specdec.errors import BadInputError
-from specdec.experiment import load, parse
+from specdec.experiment.reading import load, parse
 
 DEFAULT = Path(__file__).parents[2] / "experiment.toml"
 

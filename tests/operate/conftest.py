@@ -10,8 +10,10 @@ import pytest
 from botocore.config import Config
 from botocore.stub import Stubber
 
-from specdec.experiment import Experiment, load, parse
-from specdec.preflight.finding import Clients, Scope
+from specdec.deployed.clients import Clients
+from specdec.experiment.fields import Experiment
+from specdec.experiment.reading import load, parse
+from specdec.preflight.finding import Scope
 from tests.operate.models import models_read_once
 
 DEFAULT = Path(__file__).parents[2] / "experiment.toml"

@@ -10,8 +10,9 @@ import pytest
 
 from specdec.aws import DeniedError
 from specdec.commands.check import status
+from specdec.deployed import clients, leftovers
 from specdec.errors import NoAccessError
-from specdec.preflight import account, capacity, leftovers, platform
+from specdec.preflight import account, capacity, names, platform
 from specdec.preflight.cost import cost, price_in
 from specdec.preflight.estimate import estimate
 from specdec.preflight.finding import Finding
@@ -287,12 +288,12 @@ def test_the_estimate_counts_the_dashboards_and_alarms_of_the_template() -> None
 def test_what_is_left_stands_in_the_way_only_if_the_next_stack_takes_its_name(
     kind: str, name: str, kept: str | None, level: str | None
 ) -> None:
-    found = leftovers.judge_leftover(leftovers.Leftover(kind, name, "us-east-2", "remove it", kept))
+    found = names.judge_leftover(leftovers.Leftover(kind, name, "us-east-2", "remove it", kept))
     assert (found.level if found else None) == level
 
 
 def test_a_kept_bucket_is_offered_for_use_before_it_is_offered_for_removal() -> None:
-    found = leftovers.judge_leftover(
+    found = names.judge_leftover(
         leftovers.Leftover("bucket", "a-modelstore", "us-east-2", "aws s3 rb", "kept")
     )
     assert found is not None
@@ -346,7 +347,7 @@ def test_a_region_that_is_not_enabled_is_found_although_it_does_not_know_the_cal
     aws.answers(
         "sts", "get_caller_identity", {"Account": "111122223333", "Arn": "arn:aws:iam::111122223333:user/eng"}
     )
-    assert account.who(aws.clients)[0] == "111122223333"
+    assert clients.who(aws.clients)[0] == "111122223333"
     aws.fails("ec2", "describe_regions", "AuthFailure", status=401)
     aws.answers(
         "ec2", "describe_regions", {"Regions": [{"RegionName": "us-east-2", "OptInStatus": "not-opted-in"}]}
@@ -373,7 +374,7 @@ def test_endpoints(aws: StubbedAws) -> None:
     ],
 )
 def test_stack(status: str | None, level: str) -> None:
-    found = leftovers.judge_stack(status, name="qwen3-specdec-us-east-2")
+    found = names.judge_stack(status, name="qwen3-specdec-us-east-2")
     assert found.level == level
     assert level == "ok" or found.remedy
 

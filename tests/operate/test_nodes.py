@@ -6,13 +6,13 @@ from typing import Any, Literal
 import pytest
 from botocore.response import StreamingBody
 
-from specdec.benchmark.records import RunManifest
 from specdec.commands.wait import matters, over
 from specdec.errors import SpecdecError
-from specdec.experiment import load, parse
+from specdec.experiment.reading import load, parse
 from specdec.operate import kubernetes
 from specdec.operate.clone import with_region
 from specdec.operate.nodes import Step, resize, status
+from specdec.runs.record import RunManifest
 from tests.operate.conftest import DEFAULT, REGION, StubbedAws, moment
 
 EXPERIMENT = load(DEFAULT)

@@ -6,7 +6,7 @@ import pytest
 
 from specdec.commands.run import objects, with_changes
 from specdec.errors import BadInputError
-from specdec.experiment import load
+from specdec.experiment.reading import load
 from tests.operate.conftest import DEFAULT, REGION
 
 EXPERIMENT = load(DEFAULT)

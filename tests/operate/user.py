@@ -18,9 +18,9 @@ from unittest import mock
 
 from specdec.catalog.addons import ADDONS
 from specdec.cli import main
-from specdec.experiment import load
+from specdec.deployed.markers import markers
+from specdec.experiment.reading import load
 from specdec.preflight.capacity import QUOTA_ON_DEMAND
-from specdec.preflight.store import markers
 from specdec.rehearsal.emulator import CHECKOUT, EmbeddedAws
 from specdec.rehearsal.emulator.offers import Block, Offer
 from tests.operate.models import models_read_once

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from specdec.benchmark.records import RequestRecord, RunManifest
+from specdec.runs.record import RequestRecord, RunManifest
 
 NOW = datetime(2026, 11, 29, 12, 0, 30, tzinfo=UTC)
 

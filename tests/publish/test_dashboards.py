@@ -14,9 +14,9 @@ from constructs import Construct
 
 from specdec import metrics
 from specdec.benchmark.llmperf import PUBLISHED_CASES
-from specdec.benchmark.records import Outcome
 from specdec.publish import series
 from specdec.publish.datums import Datum, of_run
+from specdec.runs.record import Outcome
 from tests.publish.runs import record
 from tests.publish.test_datums import manifest
 from trainium_constructs import container_insights as insights

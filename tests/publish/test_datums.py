@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specdec.benchmark.records import RunManifest
 from specdec.errors import SpecdecError
 from specdec.metrics.tpot import TPOT
 from specdec.publish import datums, series
 from specdec.publish.datums import Datum
+from specdec.runs.record import RunManifest
 from tests.publish.runs import NOW, record, utc
 
 PLACE = (series.FAILED_RUNS, ("exp",), NOW)

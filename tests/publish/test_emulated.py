@@ -18,11 +18,12 @@ from botocore.exceptions import ClientError
 
 from charts import llmperf as chart
 from specdec.errors import NoAccessError, SpecdecError
-from specdec.experiment import parse
+from specdec.experiment.reading import parse
 from specdec.metrics.tpot import tpot
-from specdec.publish import cloudwatch, store
+from specdec.publish import cloudwatch
 from specdec.rehearsal.emulator import EmbeddedAws
 from specdec.rehearsal.emulator.embedded import Session
+from specdec.runs import bucket as run_bucket
 from tests.publish.runs import record, write
 
 ROOT = Path(__file__).parents[2]
@@ -58,11 +59,11 @@ def test_a_run_goes_to_the_bucket_manifest_last_and_comes_back_whole(
         upload(path, bucket, key, **more)
 
     s3.upload_file = watched
-    assert store.upload(folder, s3, BUCKET) == 3
+    assert run_bucket.upload(folder, s3, BUCKET) == 3
     run = "20261129T120000Z-abc123"
     assert order[-1] == f"runs/{run}/manifest.json"
-    assert run in store.runs(s3, BUCKET)
-    back = store.download(run, s3, BUCKET, tmp_path / "back")
+    assert run in run_bucket.runs(s3, BUCKET)
+    back = run_bucket.download(run, s3, BUCKET, tmp_path / "back")
     for path in ("records.jsonl", "manifest.json", "llmperf/log.txt"):
         assert (back / path).read_bytes() == (folder / path).read_bytes()
 
@@ -72,17 +73,17 @@ def test_changed_records_an_unfinished_run_and_a_missing_one_are_told_apart(
 ) -> None:
     s3 = session.client("s3")
     folder = write(tmp_path / "run", [record()])
-    store.upload(folder, s3, BUCKET, run="changed")
+    run_bucket.upload(folder, s3, BUCKET, run="changed")
     s3.put_object(Bucket=BUCKET, Key="runs/changed/records.jsonl", Body=b"{}\n")
     with pytest.raises(SpecdecError, match="is not what the manifest was written for"):
-        store.download("changed", s3, BUCKET, tmp_path)
+        run_bucket.download("changed", s3, BUCKET, tmp_path)
     (folder / "manifest.json").unlink()
-    store.upload(folder, s3, BUCKET, run="cut")
-    assert "cut" not in store.runs(s3, BUCKET)
+    run_bucket.upload(folder, s3, BUCKET, run="cut")
+    assert "cut" not in run_bucket.runs(s3, BUCKET)
     with pytest.raises(SpecdecError, match="is not finished"):
-        store.download("cut", s3, BUCKET, tmp_path)
+        run_bucket.download("cut", s3, BUCKET, tmp_path)
     with pytest.raises(SpecdecError, match="is not there"):
-        store.download("never", s3, BUCKET, tmp_path)
+        run_bucket.download("never", s3, BUCKET, tmp_path)
 
 
 def test_a_refused_upload_is_no_access_and_a_missing_bucket_is_named(
@@ -91,7 +92,7 @@ def test_a_refused_upload_is_no_access_and_a_missing_bucket_is_named(
     s3 = session.client("s3")
     folder = write(tmp_path / "run", [record()])
     with pytest.raises(SpecdecError, match="s3://nowhere-at-all/runs/"):
-        store.upload(folder, s3, "nowhere-at-all")
+        run_bucket.upload(folder, s3, "nowhere-at-all")
 
     def refuse(*_: Any, **__: Any) -> None:
         details: Any = {"Error": {"Code": "AccessDenied"}, "ResponseMetadata": {"HTTPStatusCode": 403}}
@@ -99,7 +100,7 @@ def test_a_refused_upload_is_no_access_and_a_missing_bucket_is_named(
 
     s3.upload_file = refuse
     with pytest.raises(NoAccessError, match="cannot write"):
-        store.upload(folder, s3, BUCKET)
+        run_bucket.upload(folder, s3, BUCKET)
 
 
 @contextmanager
@@ -200,7 +201,7 @@ def test_the_pod_measures_publishes_and_stores_and_all_of_it_agrees(
     assert "baseline is ready" in ran.stdout
     s3 = aws.session(REGION).client("s3")
     run = next(line.split()[2] for line in ran.stdout.splitlines() if " run 2" in line)
-    folder = store.download(run, s3, BUCKET, tmp_path / "back")
+    folder = run_bucket.download(run, s3, BUCKET, tmp_path / "back")
     manifest, records = cloudwatch.load_run(folder)
     assert (manifest.status, manifest.environment["stack"]) == ("complete", "exp-us-east-2")
     back = cloudwatch.read_back(

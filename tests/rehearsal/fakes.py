@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specdec.experiment import load
+from specdec.experiment.reading import load
 from specdec.rehearsal.emulator import CHECKOUT, EmbeddedAws
 from specdec.rehearsal.engines import Progress, Service
 from specdec.rehearsal.engines.processes import Launch, Servers
 from specdec.rehearsal.run import Rehearsal, Settings
 
 if TYPE_CHECKING:
-    from specdec.experiment import Variant
+    from specdec.experiment.fields import Variant
 
 
 def free_port() -> int:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from specdec.benchmark.records import RunManifest, read_records
 from specdec.rehearsal.emulator import CHECKOUT
 from specdec.report import write
+from specdec.runs.record import RunManifest, read_records
 
 
 def children_of(marker: str) -> list[str]:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from specdec.benchmark.records import measured, read_records
 from specdec.errors import EnvironmentFault
-from specdec.experiment import load
+from specdec.experiment.reading import load
 from specdec.rehearsal.emulator.embedded import cache_folder
 from specdec.rehearsal.engines import Progress, Service
 from specdec.rehearsal.engines.llamacpp import LlamaCpp
 from specdec.rehearsal.sweep import sweep, variants
+from specdec.runs.record import measured, read_records
 
 from .fakes import GoldenEngine
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from specdec.benchmark.records import RequestRecord, RunManifest
-from specdec.experiment import load
+from specdec.experiment.reading import load
+from specdec.runs.record import RequestRecord, RunManifest
 
 RUN = "20261129T180000Z-5a17ed"
 BASE_STEP = 0.045

@@ -23,7 +23,7 @@ from specdec.errors import (
     EnvironmentFault,
     SpecdecError,
 )
-from specdec.report.fetch import bucket_of, find
+from specdec.runs.find import bucket_of, find
 from tests.report.sample import CASES, RUN, records, write_run
 
 BUCKET = "specdec-models"

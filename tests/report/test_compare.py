@@ -11,7 +11,7 @@ import pytest
 from specdec.errors import BadInputError
 from specdec.report import terminal, write_change
 from specdec.report.compare import compare
-from specdec.report.source import read_run
+from specdec.runs.folder import read_run
 from tests.report.sample import BASE_STEP, CASES, RUN, records, write_run
 
 LATER = "20261206T180000Z-0b8c11"

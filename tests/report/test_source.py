@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from specdec.errors import EXIT_BAD_INPUT, BadInputError
-from specdec.report.source import latest, read_run
+from specdec.runs.folder import latest, read_run
 from tests.report.sample import CASES, RUN, records, write_run
 
 

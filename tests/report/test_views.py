@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from specdec.benchmark.records import RequestRecord
 from specdec.report import Written, terminal, write
+from specdec.runs.record import RequestRecord
 from tests.report.sample import CASES, RUN, records, spoiled, write_run
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specdec.catalog.stacks import STACKS
-from specdec.experiment import Experiment, ModelFacts, load
+from specdec.experiment.fields import Experiment, ModelFacts
+from specdec.experiment.reading import load
 from specdec.serving import artifact_path
 
 DEFAULT = load(Path(__file__).parents[2] / "experiment.toml")

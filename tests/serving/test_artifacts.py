@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from specdec.experiment import load
+from specdec.experiment.reading import load
 from specdec.serving import artifact_configuration, artifact_path
 from specdec.serving.artifact import expected_library_configuration
 from tests.serving.pod import Pod, Web, needs, serving

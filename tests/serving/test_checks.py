@@ -8,7 +8,7 @@ import pytest
 
 from specdec.catalog.models import MODELS
 from specdec.errors import BadInputError
-from specdec.experiment import load, parse
+from specdec.experiment.reading import load, parse
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "experiment.toml").read_text(encoding="utf-8")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from specdec.catalog.stacks import STACKS, stacks_with
-from specdec.experiment import Experiment, Mode, Variant, load
+from specdec.experiment.fields import Experiment, Mode, Variant
+from specdec.experiment.reading import load
 from specdec.serving import command_line
 from specdec.serving.command import ARTIFACT_DIR
 

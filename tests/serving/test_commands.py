@@ -14,7 +14,7 @@ import charts
 from specdec.catalog.stacks import STACKS
 from specdec.cli import cli
 from specdec.errors import BadInputError
-from specdec.experiment import load
+from specdec.experiment.reading import load
 
 EXPERIMENT = str(Path(__file__).parents[2] / "experiment.toml")
 

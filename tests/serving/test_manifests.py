@@ -29,7 +29,8 @@ from charts.model_storage import MOUNT_MEMORY
 from charts.names import PORT
 from specdec.catalog.chips import INSTANCES
 from specdec.errors import BadInputError
-from specdec.experiment import Experiment, load, parse
+from specdec.experiment.fields import Experiment
+from specdec.experiment.reading import load, parse
 from specdec.serving import artifact_path, command_line
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,8 @@ os.environ.setdefault("JSII_NODE", str(Path(sys.executable).parent / "node"))
 
 import aws_cdk as cdk
 
-from specdec.experiment import Experiment, parse
+from specdec.experiment.fields import Experiment
+from specdec.experiment.reading import parse
 from stacks.app import add_stacks, new_app
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from cfnlint.schema._exceptions import ResourceNotFoundError
 
 from specdec.catalog.regions import WITHOUT_BUDGETS
 from specdec.errors import BadInputError, Mistake
-from specdec.experiment import parse
+from specdec.experiment.reading import parse
 from tests.stack.synthesis import DEFAULT, ROOT
 
 

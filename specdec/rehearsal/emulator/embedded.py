@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from specdec import whole
+from specdec import atomic
 from specdec.errors import EnvironmentFault
 from specdec.rehearsal.emulator.cluster import Call, Cluster, Manifest, read
 from specdec.rehearsal.emulator.offers import Offer
@@ -274,7 +274,7 @@ class EmbeddedAws:
         """From now on, these regions offer this, whatever they offered before; of all others the account
         knows nothing. For drills.
         """
-        whole.write(self._offers, json.dumps({region: offer.plain() for region, offer in offers.items()}))
+        atomic.write(self._offers, json.dumps({region: offer.plain() for region, offer in offers.items()}))
 
     def _install_tools(self) -> None:
         folder = self.state_dir / "bin"

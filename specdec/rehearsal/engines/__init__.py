@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from specdec.errors import SpecdecError
 
 if TYPE_CHECKING:
-    from specdec.experiment import Variant
+    from specdec.experiment.fields import Variant
 
 Progress = Callable[[str], None]
 """Told what is being done now."""

@@ -12,7 +12,7 @@ from specdec.errors import BadInputError, EnvironmentFault, Mistake
 from specdec.rehearsal.engines import Progress, Service
 
 if TYPE_CHECKING:
-    from specdec.experiment import Variant
+    from specdec.experiment.fields import Variant
 
 
 class Endpoints:

@@ -19,7 +19,7 @@ from specdec.rehearsal.engines.llamacpp_server import MATCHED_TOKENS, matched_to
 from specdec.rehearsal.engines.processes import Launch, Servers
 
 if TYPE_CHECKING:
-    from specdec.experiment import Variant
+    from specdec.experiment.fields import Variant
 
 _START_SECONDS = 60.0
 _CONTEXT = 1024

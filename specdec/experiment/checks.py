@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from specdec.catalog.chips import INSTANCES
-from specdec.catalog.models import with_own
 from specdec.catalog.regions import OFFERS
 from specdec.errors import Mistake
-from specdec.experiment_serving_checks import serving_checks
+from specdec.experiment.models import with_own
+from specdec.experiment.serving_checks import serving_checks
 
 if TYPE_CHECKING:
-    from specdec.experiment import Benchmark, Capacity, ModelFacts, Placement, Serving, Variant
+    from specdec.experiment.fields import Benchmark, Capacity, ModelFacts, Placement, Serving, Variant
 
 Check = Callable[..., Iterator[Mistake]]
 _CHECKS: list[tuple[tuple[str, ...], Check]] = []

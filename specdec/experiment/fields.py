@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-
-from specdec.errors import BadInputError, Mistake
 
 if TYPE_CHECKING:
     from specdec.catalog.models import Model
@@ -371,7 +368,7 @@ class Experiment(Section):
         Raises:
             KeyError: neither knows it; a checked experiment names no such model.
         """
-        from specdec.catalog.models import with_own
+        from specdec.experiment.models import with_own
 
         return with_own(self.models)[model]
 
@@ -405,31 +402,3 @@ class Experiment(Section):
         """12 hex digits over ``resolved()``: same hash, same experiment."""
         canonical = json.dumps(self.resolved(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
-
-
-def load(path: Path) -> Experiment:
-    """Reads an experiment file.
-
-    Raises:
-        BadInputError: the file is absent, not TOML, or wrong; every mistake is in the message.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInputError(
-            str(path), [Mistake("file", str(path), str(error), "Name a readable experiment file")]
-        ) from None
-    return parse(text, source=str(path))
-
-
-def parse(text: str, *, source: str = "experiment") -> Experiment:
-    """Reads an experiment from TOML text.
-
-    Raises:
-        BadInputError: not TOML, or wrong; every mistake is in the message.
-    """
-    # Cross-checks and catalogue are of no use to code that only needs the types above, such as the benchmark
-    # pod's.
-    from specdec.experiment_reading import read
-
-    return read(text, source)

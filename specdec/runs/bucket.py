@@ -6,10 +6,10 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specdec import whole
+from specdec import atomic
 from specdec.aws import code, doing
-from specdec.benchmark.records import RunManifest
 from specdec.errors import BadInputError, Mistake, SpecdecError
+from specdec.runs.record import RunManifest
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -61,7 +61,7 @@ def upload(folder: Path, s3: S3Client, bucket: str, *, run: str | None = None) -
     files = sorted(
         path
         for path in folder.rglob("*")
-        if path.is_file() and path != manifest and not path.name.endswith(whole.SCRATCH)
+        if path.is_file() and path != manifest and not path.name.endswith(atomic.SCRATCH)
     )
     if manifest.exists():
         files.append(manifest)

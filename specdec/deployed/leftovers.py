@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from specdec.aws import calls, code, pages
-from specdec.preflight.finding import Clients, Finding, Scope
+from specdec.deployed.stack import stack_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from specdec.experiment import Experiment
+    from specdec.deployed.clients import Clients
+    from specdec.experiment.fields import Experiment
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +41,6 @@ class Leftover:
     def plain(self) -> dict[str, Any]:
         """As plain data."""
         return dataclasses.asdict(self)
-
-
-def stack_status(clients: Clients, name: str) -> str | None:
-    """Status of a stack, or None where there is none.
-
-    Raises:
-        NoAccessError: the caller may not ask.
-    """
-    with calls():
-        try:
-            return str(clients("cloudformation").describe_stacks(StackName=name)["Stacks"][0]["StackStatus"])
-        except ClientError as error:
-            # CloudFormation answers a question about an absent stack with a validation error.
-            if code(error) == "ValidationError" and "does not exist" in str(error):
-                return None
-            raise
 
 
 def find(experiment: Experiment, region: str, clients: Clients) -> list[Leftover]:
@@ -110,7 +95,7 @@ def _clusters(experiment: Experiment, name: str, region: str, clients: Clients) 
 def _log_groups(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     # Agents and services write once more while they are taken down, and so make a group anew that the stack
     # has deleted. The last prefix is of the groups whose name CloudFormation chose: flow logs and functions.
-    prefixes = (*(f"{start}{name}/" for start in _SERVICE_LOGS), f"/aws/lambda/{name}-", f"{name}-")
+    prefixes = (*(f"{start}{name}/" for start in SERVICE_LOGS), f"/aws/lambda/{name}-", f"{name}-")
     for prefix in prefixes:
         for group in pages(clients("logs"), "describe_log_groups", "logGroups", logGroupNamePrefix=prefix):
             group_name = group["logGroupName"]
@@ -122,7 +107,7 @@ def _log_groups(experiment: Experiment, name: str, region: str, clients: Clients
             )
 
 
-_SERVICE_LOGS = ("/aws/eks/", "/aws/containerinsights/")
+SERVICE_LOGS = ("/aws/eks/", "/aws/containerinsights/")
 
 
 def _dashboards(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
@@ -359,69 +344,3 @@ def _key_kept(clients: Clients, arn: str) -> str | None:
         if state == "PendingDeletion"
         else None
     )
-
-
-def names(scope: Scope) -> Iterator[Finding]:
-    """A deployment fails on a stack it cannot update, and on names that something else holds."""
-    status = stack_status(scope.clients, scope.stack)
-    yield judge_stack(status, name=scope.stack)
-    if status is not None:
-        return
-    for leftover in find(scope.experiment, scope.region, scope.clients):
-        finding = judge_leftover(leftover)
-        if finding is not None:
-            yield finding
-
-
-def judge_leftover(found: Leftover) -> Finding | None:
-    """What an earlier deployment's remains mean for the next one: only what has a name of ours stands in its
-    way.
-    """
-    what = f"{found.kind} {found.name} is left from an earlier deployment"
-    if found.kind == "bucket":
-        if found.kept is not None and found.kept.startswith("placement"):
-            return None
-        reuse = (
-            f'Set placement.{found.region}.bucket = "{found.name}" to use it, or remove it: {found.remove}'
-        )
-        return Finding("names", "warning", what, reuse)
-    if found.kept is not None:
-        return None
-    named = found.kind in ("cluster", "dashboard", "budget") or (
-        found.kind == "log group" and found.name.startswith(_SERVICE_LOGS)
-    )
-    return Finding("names", "blocker" if named else "warning", what, found.remove)
-
-
-def judge_stack(status: str | None, *, name: str) -> Finding:
-    """Reads a stack's status; None where there is no stack."""
-    if status is None:
-        return Finding("names", "ok", f"no stack {name} yet")
-    if status in (
-        "CREATE_FAILED",
-        "ROLLBACK_COMPLETE",
-        "ROLLBACK_FAILED",
-        "DELETE_FAILED",
-        "REVIEW_IN_PROGRESS",
-    ):
-        return Finding(
-            "names",
-            "blocker",
-            f"stack {name} is {status} and cannot be updated",
-            f"uv run npx cdk destroy {name}",
-        )
-    if status == "UPDATE_ROLLBACK_FAILED":
-        return Finding(
-            "names",
-            "blocker",
-            f"stack {name} is {status}",
-            f"aws cloudformation continue-update-rollback --stack-name {name}",
-        )
-    if status.endswith("_IN_PROGRESS"):
-        return Finding(
-            "names",
-            "blocker",
-            f"stack {name} is {status}",
-            f"Wait: aws cloudformation wait stack-update-complete --stack-name {name}",
-        )
-    return Finding("names", "ok", f"stack {name} is {status}; deploying updates it")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from specdec.benchmark.records import SCHEMA, RequestRecord, RunManifest, read_records
 from specdec.errors import BadInputError, Mistake
+from specdec.runs.record import SCHEMA, RequestRecord, RunManifest, read_records
 
 MANIFEST = "manifest.json"
 RECORDS = "records.jsonl"

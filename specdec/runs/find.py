@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from specdec.errors import BadInputError, Mistake
-from specdec.report.source import latest
+from specdec.runs.folder import latest
 
 SCHEME = "s3://"
 
@@ -65,7 +65,7 @@ def bucket_of(stack: str, session: Any, region: str | None) -> str:
     from botocore.exceptions import ClientError
 
     from specdec import aws
-    from specdec.preflight.store import BUCKET_OUTPUT
+    from specdec.deployed.stack import BUCKET_OUTPUT
 
     client = session.client("cloudformation", region_name=region, config=aws.config())
     where = f"region {region}" if region else "the default region"
@@ -96,12 +96,12 @@ def bucket_of(stack: str, session: Any, region: str | None) -> str:
 
 
 def _fetch(bucket: str, run: str | None, runs: Path, session: Any, region: str | None) -> Path:
-    from specdec import aws, console, whole
-    from specdec.publish import store
+    from specdec import atomic, aws, console
+    from specdec.runs import bucket as run_bucket
 
     s3 = session.client("s3", region_name=region, config=aws.config())
     if run is None:
-        known = store.runs(s3, bucket)
+        known = run_bucket.runs(s3, bucket)
         if not known:
             raise _wrong(
                 "run",
@@ -110,12 +110,12 @@ def _fetch(bucket: str, run: str | None, runs: Path, session: Any, region: str |
                 "Start one with `specdec run`, and wait for its end",
             )
         run = known[-1]
-    with console.progress(f"fetching {SCHEME}{bucket}/{store.PREFIX}{run}"):
+    with console.progress(f"fetching {SCHEME}{bucket}/{run_bucket.PREFIX}{run}"):
         try:
             runs.mkdir(parents=True, exist_ok=True)
-            return store.download(run, s3, bucket, runs)
+            return run_bucket.download(run, s3, bucket, runs)
         except OSError as error:
-            raise whole.unwritable(
+            raise atomic.unwritable(
                 Path(error.filename or runs), error, remedy="Name another folder with --runs"
             ) from None
 

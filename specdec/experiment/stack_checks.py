@@ -15,7 +15,7 @@ from specdec.catalog.regions import WITHOUT_BUDGETS
 from specdec.errors import Mistake
 
 if TYPE_CHECKING:
-    from specdec.experiment import Capacity, Cluster, Guards, Placement, Variant
+    from specdec.experiment.fields import Capacity, Cluster, Guards, Placement, Variant
 
 ADDONS = (
     "vpc-cni",

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from specdec.catalog.chips import INSTANCES
-from specdec.catalog.models import MODELS, missing_facts, with_own
+from specdec.catalog.models import MODELS
 from specdec.catalog.stacks import STACKS, stacks_with
 from specdec.errors import Mistake
+from specdec.experiment.models import missing_facts, with_own
 
 if TYPE_CHECKING:
-    from specdec.experiment import Benchmark, Capacity, ModelFacts, Serving, Variant
+    from specdec.experiment.fields import Benchmark, Capacity, ModelFacts, Serving, Variant
 
 CHART_NAMES = ("namespace", "device-claims", "model-storage", "model-staging", "llmperf")
 """Names that the experiment's own charts have, beside one for each service."""

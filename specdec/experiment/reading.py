@@ -5,18 +5,34 @@ from __future__ import annotations
 import difflib
 import json
 import tomllib
+from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from specdec.errors import BadInputError, Mistake
-from specdec.experiment import Experiment, Section
-from specdec.experiment_checks import cross_checks
-from specdec.experiment_stack_checks import stack_checks
+from specdec.experiment.checks import cross_checks
+from specdec.experiment.fields import Experiment, Section
+from specdec.experiment.stack_checks import stack_checks
 
 
-def read(text: str, source: str) -> Experiment:
-    """The experiment that the text describes.
+def load(path: Path) -> Experiment:
+    """Reads an experiment file.
+
+    Raises:
+        BadInputError: the file is absent, not TOML, or wrong; every mistake is in the message.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInputError(
+            str(path), [Mistake("file", str(path), str(error), "Name a readable experiment file")]
+        ) from None
+    return parse(text, source=str(path))
+
+
+def parse(text: str, *, source: str = "experiment") -> Experiment:
+    """The experiment that a TOML text describes.
 
     Args:
         text: TOML.

@@ -1,0 +1,1 @@
+"""The experiment: its fields, how it is read, and the checks across fields."""

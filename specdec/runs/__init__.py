@@ -1,0 +1,1 @@
+"""A run: its records, its manifest, its folder, its place in a bucket, and how it is found."""
