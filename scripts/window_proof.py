@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from specdec.analysis.advice import WindowAdvice
-from specdec.analysis.verdict import judge
+from specdec.analysis.judge import judge
 from specdec.runs.folder import read_run
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from specdec.analysis.conventions import Convention
-from specdec.analysis.steps import steps
+from specdec.analysis.step_reading import read_steps
 from specdec.analysis.verdict import Acceptance, PositionAcceptance, StepSource
 from specdec.runs.record import RequestRecord
 
@@ -70,14 +70,18 @@ def acceptance(
         records: its measured requests.
         convention: how many of a window's proposals are usable.
         window: num_speculative_tokens; None for a plain variant.
-        source: how steps can be read from the stream; see ``steps.step_source``.
+        source: how steps can be read from the stream; see ``step_reading.step_source``.
         counters: the variant's server counters over the run.
         told: whether its server tells speculation per request; see ``reports_proposals``.
 
     Returns:
         None when neither stream nor server can tell.
     """
-    read = [found for record in records if (found := steps(record)) is not None] if source is not None else []
+    read = (
+        [found for record in records if (found := read_steps(record)) is not None]
+        if source is not None
+        else []
+    )
     every = sum(len(found.tokens) for found in read)
     emitted = sum(sum(found.tokens) for found in read)
     proposed = accepted = None

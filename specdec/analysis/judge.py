@@ -18,7 +18,7 @@ from specdec.analysis.parity import parity
 from specdec.analysis.roofline import limit_step, roofline
 from specdec.analysis.sentences import caveats, comparison_sentence, overall_sentence
 from specdec.analysis.significance import JOINT_LEVEL, MARGIN, decide, paired_ratio, row_level, spread
-from specdec.analysis.steps import step_source
+from specdec.analysis.step_reading import step_source
 from specdec.analysis.verdict import (
     ClassSummary,
     Comparison,
@@ -47,7 +47,16 @@ def judge(
     convention: Convention | None = None,
     price: NodePrice | None = None,
 ) -> Verdict:
-    """See ``specdec.analysis.verdict.judge``."""
+    """Judges one run.
+
+    Args:
+        manifest: of the run.
+        records: of the run, in file order; other lanes than ``exact`` are passed over.
+        convention: step arithmetic of the serving stack; by default what the manifest's engine or serving
+            stack is known for.
+        price: of the accelerator node. By default the experiment's own price or the catalogue's, and none for
+            a run on this machine.
+    """
     return _Judge(manifest, records, convention, price).verdict()
 
 

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from math import exp, inf, log
 from statistics import fmean, median, variance
 
+from scipy.optimize import brentq
+from scipy.special import polygamma, psi
+
 _MANY = 10_000
 
 
@@ -28,12 +31,12 @@ class CommonSpread:
     variance: float
     degrees: float
 
-    def moderate(self, own: float, degrees: int) -> tuple[float, int]:
-        """Moderated variance of a row and its whole degrees of freedom, from its own variance and degrees."""
+    def moderate(self, own: float, degrees: int) -> tuple[float, float]:
+        """Moderated variance of a row and its degrees of freedom, from its own variance and degrees."""
         if self.degrees == inf:
             return self.variance, _MANY
         total = self.degrees + degrees
-        return (self.degrees * self.variance + degrees * own) / total, int(total)
+        return (self.degrees * self.variance + degrees * own) / total, total
 
 
 NOTHING_COMMON = CommonSpread(0.0, 0.0)
@@ -53,44 +56,15 @@ def common_spread(rows: Sequence[Mapping[tuple[str, str], Sequence[float]]]) -> 
     halves = [(len(sample) - 1) / 2 for sample in samples]
     # A row without any spread would have a logarithm of minus infinity; the floor is the one limma uses.
     logs = [
-        log(max(own, 1e-5 * typical)) - digamma(half) + log(half)
+        log(max(own, 1e-5 * typical)) - float(psi(half)) + log(half)
         for own, half in zip(variances, halves, strict=True)
     ]
-    excess = variance(logs) - fmean(trigamma(half) for half in halves)
+    excess = variance(logs) - fmean(float(polygamma(1, half)) for half in halves)
     if excess <= 0:
         return CommonSpread(exp(fmean(logs)), inf)
-    half_degrees = inverse_trigamma(excess)
-    return CommonSpread(exp(fmean(logs) + digamma(half_degrees) - log(half_degrees)), 2 * half_degrees)
+    half_degrees = _inverse_trigamma(excess)
+    return CommonSpread(exp(fmean(logs) + float(psi(half_degrees)) - log(half_degrees)), 2 * half_degrees)
 
 
-def digamma(value: float) -> float:
-    """Derivative of log gamma, ``value`` above 0: recurrence to 6, then the asymptotic series (Abramowitz and
-    Stegun 6.3.18).
-    """
-    shift = 0.0
-    while value < 6:
-        shift -= 1 / value
-        value += 1
-    square = 1 / value**2
-    return shift + log(value) - 0.5 / value - square * (1 / 12 - square * (1 / 120 - square / 252))
-
-
-def trigamma(value: float) -> float:
-    """Second derivative of log gamma, ``value`` above 0: recurrence to 6, then the asymptotic series
-    (6.4.12).
-    """
-    shift = 0.0
-    while value < 6:
-        shift += 1 / value**2
-        value += 1
-    square = 1 / value**2
-    return shift + 1 / value + square / 2 + square / value * (1 / 6 - square * (1 / 30 - square / 42))
-
-
-def inverse_trigamma(value: float) -> float:
-    """The ``x`` above 0 with ``trigamma(x) = value``, by bisection on a falling function."""
-    low, high = 1e-6, 1e6
-    for _ in range(200):
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if trigamma(middle) > value else (low, middle)
-    return high
+def _inverse_trigamma(value: float) -> float:
+    return float(brentq(lambda half: float(polygamma(1, half)) - value, 1e-6, 1e6))

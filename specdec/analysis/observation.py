@@ -10,7 +10,7 @@ import numpy as np
 
 from specdec.analysis.acceptance import drafted_steps, mean_proposal, reports_proposals
 from specdec.analysis.conventions import Convention, Floats
-from specdec.analysis.steps import steps
+from specdec.analysis.step_reading import read_steps
 from specdec.metrics.tpot import TPOT
 from specdec.runs.record import RequestRecord
 
@@ -75,7 +75,7 @@ def observe(
         read = [
             (record, found)
             for record in variant
-            if record.prompt == prompt and (found := steps(record)) is not None
+            if record.prompt == prompt and (found := read_steps(record)) is not None
         ]
         if not plain or not read:
             continue

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from math import atan, cos, exp, log, pi, sin, sqrt
-from statistics import NormalDist, fmean, variance
+from math import exp, log, sqrt
+from statistics import fmean, variance
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtri, stdtrit
 
 from specdec.analysis.moderation import NOTHING_COMMON, CommonSpread
 from specdec.analysis.verdict import Decision, Interval, PairedRatio, Spread
@@ -83,7 +83,7 @@ def paired_ratio(
         )
     moderated, degrees = common.moderate(variance(means), count - 1)
     spread = sqrt(moderated)
-    half = student_quantile((1 + level) / 2, degrees) * spread / sqrt(count)
+    half = float(stdtrit(degrees, (1 + level) / 2)) * spread / sqrt(count)
     low, high = _bootstrap_mean(np.asarray(means), level, seed)
     interval = Interval(exp(min(low, center - half)), exp(max(high, center + half)), level)
     plan = _Plan(spread=spread, borrowed=degrees - (count - 1), level=level)
@@ -123,7 +123,7 @@ class _Plan:
     """
 
     spread: float
-    borrowed: int
+    borrowed: float
     level: float
 
     def to_find(self, effect: float, *, pilot: int) -> int:
@@ -133,7 +133,7 @@ class _Plan:
         Statistics in Medicine 14, 1995, "On the use of a pilot sample for sample size determination").
         """
         degrees = pilot - 1 + self.borrowed
-        cautious = self.spread * sqrt(degrees / _chi_square_fifth(degrees))
+        cautious = self.spread * sqrt(degrees / float(chdtri(degrees, 0.8)))
         return self._fewest(
             lambda count: (
                 (self._quantile(count, (1 + self.level) / 2) + self._quantile(count, POWER)) * cautious
@@ -149,7 +149,7 @@ class _Plan:
         return self._fewest(lambda count: self._quantile(count, (1 + self.level) / 2) * self.spread, reach)
 
     def _quantile(self, count: int, probability: float) -> float:
-        return student_quantile(probability, count - 1 + self.borrowed)
+        return float(stdtrit(count - 1 + self.borrowed, probability))
 
     def _fewest(self, width: Callable[[int], float], reach: float) -> int:
         # width(count) falls with count, so a count that is enough at the widest quantile bounds the search
@@ -161,49 +161,6 @@ class _Plan:
             middle = (low + high) // 2
             low, high = (low, middle) if width(middle) / sqrt(middle) <= reach else (middle + 1, high)
         return high
-
-
-@lru_cache(maxsize=4096)
-def student_quantile(probability: float, degrees: int) -> float:
-    """Quantile of Student's t distribution, ``probability`` of at least 0.5.
-
-    Solves the finite series for whole degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4) by
-    bisection; above 400 degrees the normal quantile with its first correction (26.7.5) is exact to six
-    digits.
-    """
-    normal = NormalDist().inv_cdf(probability)
-    if degrees > 400:
-        return normal + (normal**3 + normal) / (4 * degrees)
-    low, high = 0.0, max(2.0, normal)
-    while _student_inside(high, degrees) < 2 * probability - 1:
-        high *= 2
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (
-            (middle, high) if _student_inside(middle, degrees) < 2 * probability - 1 else (low, middle)
-        )
-    return high
-
-
-def _student_inside(value: float, degrees: int) -> float:
-    """Probability that Student's t lies within ``value`` of 0."""
-    angle = atan(value / sqrt(degrees))
-    square = cos(angle) ** 2
-    odd = degrees % 2
-    term, total = (cos(angle) if odd else 1.0), 0.0
-    for order in range(2 + odd, degrees + 1, 2):
-        total += term
-        term *= square * (order - 1) / order
-    inside = sin(angle) * total
-    return 2 / pi * (angle + inside) if odd else inside
-
-
-def _chi_square_fifth(degrees: int) -> float:
-    """The value a chi-square variable stays under with chance 0.2, by Wilson and Hilferty's cube (PNAS 17,
-    1931).
-    """
-    spread = 2 / (9 * degrees)
-    return degrees * (1 - spread + NormalDist().inv_cdf(0.2) * sqrt(spread)) ** 3
 
 
 def _bootstrap_mean(values: NDArray[np.float64], level: float, seed: int) -> tuple[float, float]:

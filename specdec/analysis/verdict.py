@@ -6,7 +6,6 @@ variant is faster. None stands for "cannot be told from this run", never for zer
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,9 +14,7 @@ from specdec.analysis.advice import WindowAdvice as WindowAdvice
 from specdec.analysis.advice import WindowPoint as WindowPoint
 
 if TYPE_CHECKING:
-    from specdec.analysis.conventions import Convention
     from specdec.catalog.prices import NodePrice
-    from specdec.runs.record import RequestRecord, RunManifest
 
 Decision = Literal["helps", "hurts", "no difference", "undecided"]
 """``no difference``: the interval of the ratio lies inside the margin that matters. ``helps``, ``hurts``: it
@@ -335,26 +332,3 @@ class Verdict:
     def measurement(self, variant: str, test_case: str) -> Measurement | None:
         """The measurement of one variant on one test case, if there is one."""
         return next((m for m in self.measurements if (m.variant, m.test_case) == (variant, test_case)), None)
-
-
-def judge(
-    manifest: RunManifest,
-    records: Iterable[RequestRecord],
-    *,
-    convention: Convention | None = None,
-    price: NodePrice | None = None,
-) -> Verdict:
-    """Judges one run.
-
-    Args:
-        manifest: of the run.
-        records: of the run, in file order; other lanes than ``exact`` are passed over.
-        convention: step arithmetic of the serving stack; by default what the manifest's engine or serving
-            stack is known for.
-        price: of the accelerator node. By default the experiment's own price or the catalogue's, and none for
-            a run on this machine.
-    """
-    # The mathematics builds these types, so it imports this module.
-    from specdec.analysis.judge import judge as judge_run
-
-    return judge_run(manifest, records, convention=convention, price=price)

@@ -68,7 +68,7 @@ def command(
     Exit codes: 0 done; 1 the run did not complete or cannot tell; 2 wrong input; 4 this machine cannot sweep
     now; 130 interrupted, what was measured until then is kept.
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
-    from specdec.analysis.verdict import judge
+    from specdec.analysis.judge import judge
     from specdec.runs.find import find
     from specdec.runs.folder import read_run
 
@@ -94,9 +94,9 @@ def command(
         }
         click.echo(json.dumps(parts, ensure_ascii=False, indent=2))
     else:
-        from specdec.analysis import tables
+        from specdec.report import tuning
 
-        for line in tables.tuning(verdict, plan):
+        for line in tuning.lines(verdict, plan):
             click.echo(line)
     if not verdict.windows:
         unknown = [name for name in verdict.speculative if run.manifest.variants[name].get("window") is None]

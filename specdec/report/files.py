@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from specdec import atomic
-from specdec.analysis.verdict import Verdict, judge
-from specdec.report import compare, html, markdown
+from specdec.analysis.compare import Change, compare
+from specdec.analysis.judge import judge
+from specdec.analysis.verdict import Verdict
+from specdec.report import html, markdown
 from specdec.report.build import build
+from specdec.report.change import build_change
 from specdec.report.content import Content
 from specdec.report.numbers import Trace
 from specdec.runs.folder import Run, read_run
@@ -46,7 +49,7 @@ class WrittenChange:
     html: Path
     markdown: Path
     numbers: Path
-    change: compare.Change
+    change: Change
 
 
 def write(folder: Path) -> Written:
@@ -77,9 +80,9 @@ def write_change(first: Path, second: Path, folder: Path) -> WrittenChange:
         EnvironmentFault: the files cannot be written.
     """
     runs = read_run(first), read_run(second)
-    change = compare.compare(*runs)
+    change = compare(*runs)
     verdicts = judge(runs[0].manifest, runs[0].records), judge(runs[1].manifest, runs[1].records)
-    content, traces = compare.build(change, verdicts)
+    content, traces = build_change(change, verdicts)
     digests = " and ".join(run.manifest.records_sha256 for run in runs)
     names = "--".join(run.manifest.run for run in runs)
     try:

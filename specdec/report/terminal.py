@@ -6,8 +6,8 @@ import io
 import sys
 from typing import TYPE_CHECKING
 
+from specdec.analysis.compare import CHANGE_WORDS, Change
 from specdec.analysis.verdict import Measurement, PairedRatio, Verdict
-from specdec.report.compare import WORDS, Change
 from specdec.report.numbers import decimals, milliseconds, sentence, times
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def render_change(change: Change, *, colour: bool = False, width: int = WIDTH) -
             row.test_case,
             row.variant,
             Text(_ratio(row.ratio), style=style),
-            Text(WORDS[row.decision], style=style),
+            Text(CHANGE_WORDS[row.decision], style=style),
         )
     _print(console, table)
     return _text(target, colour)

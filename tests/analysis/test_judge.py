@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from specdec.analysis.conventions import NXDI_FUSED, TEXTBOOK, convention_of
-from specdec.analysis.verdict import Verdict, judge
+from specdec.analysis.judge import judge
+from specdec.analysis.verdict import Verdict
 from specdec.catalog.prices import NodePrice
 from specdec.runs.record import RequestRecord, ServerSpeculation
 from tests.analysis.simulate import manifest, service

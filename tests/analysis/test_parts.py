@@ -13,7 +13,7 @@ from specdec.analysis.advise import Measured, advise
 from specdec.analysis.conventions import TEXTBOOK
 from specdec.analysis.cost import usd_per_million_tokens
 from specdec.analysis.observation import observe
-from specdec.analysis.steps import step_source, steps
+from specdec.analysis.step_reading import read_steps, step_source
 from specdec.analysis.sweep_plan import plan_sweep
 from specdec.analysis.window import fit
 from specdec.catalog.prices import PRICES, known_price, price_of
@@ -35,7 +35,7 @@ def test_bursts_are_one_step() -> None:
     one = record(
         "fast", "p", times=[0.2, 0.300, 0.301, 0.302, 0.400, 0.401, 0.402], counts=[1, 2, 3, 4, 5, 6, 7]
     )
-    found = steps(one)
+    found = read_steps(one)
     assert found is not None
     assert found.tokens == (3, 3)
     assert found.seconds == pytest.approx(0.2)

@@ -9,8 +9,8 @@ from math import log
 
 import pytest
 
-from specdec.analysis.moderation import NOTHING_COMMON, common_spread, digamma, inverse_trigamma, trigamma
-from specdec.analysis.significance import decide, paired_ratio, row_level, student_quantile
+from specdec.analysis.moderation import NOTHING_COMMON, common_spread
+from specdec.analysis.significance import decide, paired_ratio, row_level
 from specdec.analysis.verdict import Interval, PairedRatio
 
 Clusters = dict[tuple[str, str], list[float]]
@@ -24,29 +24,6 @@ def ratio(values: Clusters, **more: float) -> PairedRatio:
     found = paired_ratio(values, **({"level": 0.98} | more))  # pyright: ignore[reportArgumentType]
     assert found is not None
     return found
-
-
-@pytest.mark.parametrize(
-    ("probability", "degrees", "value"),
-    [
-        (0.975, 1, 12.7062),
-        (0.975, 2, 4.3027),
-        (0.975, 3, 3.1824),
-        (0.995, 7, 3.4995),
-        (0.975, 30, 2.0423),
-        (0.9, 4, 1.5332),
-        (0.975, 1000, 1.9623),
-    ],
-)
-def test_student_quantiles_of_the_tables(probability: float, degrees: int, value: float) -> None:
-    assert student_quantile(probability, degrees) == pytest.approx(value, abs=1e-4)
-
-
-def test_gamma_derivatives() -> None:
-    # digamma(1) is minus Euler's constant, trigamma(1) is pi^2 / 6.
-    assert digamma(1) == pytest.approx(-0.5772156649, abs=1e-6)
-    assert trigamma(1) == pytest.approx(1.6449340668, abs=1e-6)
-    assert inverse_trigamma(trigamma(2.5)) == pytest.approx(2.5)
 
 
 @pytest.mark.slow

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from specdec.analysis.compare import compare
 from specdec.errors import BadInputError
 from specdec.report import terminal, write_change
-from specdec.report.compare import compare
 from specdec.runs.folder import read_run
 from tests.report.sample import BASE_STEP, CASES, RUN, records, write_run
 

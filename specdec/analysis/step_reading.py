@@ -41,7 +41,7 @@ class Steps:
         return self.tokens[:-1] if len(self.tokens) > 1 else self.tokens
 
 
-def steps(record: RequestRecord) -> Steps | None:
+def read_steps(record: RequestRecord) -> Steps | None:
     """The steps of one request; None without token counts per chunk or without a second step."""
     if record.chunk_tokens is None:
         return None
@@ -57,7 +57,7 @@ def is_idle(records: Sequence[RequestRecord]) -> bool:
     """Whether no step of these requests emitted more than one token, though steps can be read: nothing was
     proposed, or nothing kept.
     """
-    read = [found for record in records if (found := steps(record)) is not None]
+    read = [found for record in records if (found := read_steps(record)) is not None]
     return bool(read) and all(size == 1 for found in read for size in found.tokens)
 
 

@@ -1,4 +1,4 @@
-"""The advice as lines of plain text."""
+"""Window advice as lines of plain text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from specdec.analysis.sweep_plan import SweepStep
 from specdec.analysis.verdict import Verdict
 
 
-def tuning(verdict: Verdict, plan: Sequence[SweepStep]) -> Iterator[str]:
+def lines(verdict: Verdict, plan: Sequence[SweepStep]) -> Iterator[str]:
     """All of ``specdec tune``, within 100 columns."""
     for mix in (advice for advice in verdict.windows if advice.test_case is None):
         group = [advice for advice in verdict.windows if advice.variants == mix.variants]

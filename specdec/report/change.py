@@ -1,115 +1,26 @@
-"""Compares two runs: the same prompts on another day, in another region, or with another configuration."""
+"""The comparison of two runs as a report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
-from specdec.analysis.moderation import common_spread
-from specdec.analysis.pairing import log_ratios, pairs
-from specdec.analysis.significance import JOINT_LEVEL, MARGIN, decide, paired_ratio, row_level
-from specdec.analysis.verdict import Decision, PairedRatio, Verdict
-from specdec.errors import BadInputError, Mistake
-from specdec.metrics import TPOT
+from specdec.analysis.compare import CHANGE_WORDS, Change, Row
+from specdec.analysis.significance import JOINT_LEVEL, MARGIN
+from specdec.analysis.verdict import Verdict
 from specdec.report import plots
 from specdec.report.content import Cell, Content, Section, Table, Tally, cell, columns
-from specdec.report.numbers import LANE, Number, Trace, decimals, milliseconds, times
+from specdec.report.numbers import Number, Trace, decimals, milliseconds, times
 from specdec.report.parts.evidence import flat
 from specdec.report.parts.view import TONES
 from specdec.report.svg import Picture
-from specdec.runs.folder import Run
-from specdec.runs.record import RequestRecord, measured
-
-WORDS: dict[Decision, str] = {
-    "helps": "faster",
-    "hurts": "slower",
-    "no difference": "no difference",
-    "undecided": "undecided",
-}
-"""What a decision means between two runs: the second against the first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One variant and test case in both runs.
-
-    Attributes:
-        variant, test_case: which.
-        ratio: TPOT of the first run over that of the second; above 1 the second is faster. None without a
-            common prompt.
-        decision: from the ratio.
-    """
-
-    variant: str
-    test_case: str
-    ratio: PairedRatio | None
-    decision: Decision
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Two runs side by side.
-
-    Attributes:
-        first, second: the runs, ``second`` being judged against ``first``.
-        rows: per variant and test case that both have.
-        sentence: the answer.
-    """
-
-    first: Run
-    second: Run
-    rows: tuple[Row, ...]
-    sentence: str
-
-
-def compare(first: Run, second: Run) -> Change:
-    """Compares the measured requests of two runs, paired by prompt and repeat.
-
-    Raises:
-        BadInputError: one of them is not complete, no variant has a test case in common, or prompts of one id
-            differ.
-    """
-    for run in (first, second):
-        if run.manifest.status != "complete":
-            raise _wrong(
-                run,
-                f"is {run.manifest.status}",
-                "Compare complete runs; `specdec report` shows what this one left",
-            )
-    own, other = _by_row(first), _by_row(second)
-    common = [key for key in own if key in other]
-    if not common:
-        known = ", ".join(sorted({f"{variant}/{case}" for variant, case in own}))
-        raise _wrong(
-            second,
-            f"has no variant and test case in common with run {first.manifest.run} ({known})",
-            "Compare runs of one experiment",
-        )
-    for key in common:
-        for pair in pairs(own[key], other[key]):
-            before, after = pair.baseline.prompt_tokens, pair.variant.prompt_tokens
-            if before is not None and after is not None and before != after:
-                said = f"{pair.baseline.prompt} has {after} tokens, and {before} in run {first.manifest.run}"
-                raise _wrong(
-                    second, f"asked other prompts: {said}", "Compare runs of one prompt set on one model"
-                )
-    clusters = {key: log_ratios(pairs(own[key], other[key]), TPOT.of) for key in common}
-    level, spread = row_level(len(common)), common_spread(list(clusters.values()))
-    rows: list[Row] = []
-    for key in common:
-        ratio = paired_ratio(clusters[key], level=level, common=spread)
-        rows.append(Row(*key, ratio, decide(ratio.interval if ratio else None)))
-    return Change(first, second, tuple(rows), _sentence(rows, first, second))
-
-
-def build(change: Change, verdicts: tuple[Verdict, Verdict]) -> tuple[Content, tuple[Trace, Trace]]:
+def build_change(change: Change, verdicts: tuple[Verdict, Verdict]) -> tuple[Content, tuple[Trace, Trace]]:
     """The comparison as a report, and the traces into either run's records."""
     traces = Trace(change.first.records), Trace(change.second.records)
     first, second = change.first.manifest, change.second.manifest
-    words = [WORDS[row.decision] for row in change.rows]
+    words = [CHANGE_WORDS[row.decision] for row in change.rows]
     tallies = tuple(
         Tally(word, _tally(change, word, words.count(word), traces), TONES[decision])
-        for decision, word in WORDS.items()
+        for decision, word in CHANGE_WORDS.items()
         if word in words
     )
     sections = (
@@ -152,38 +63,11 @@ def build(change: Change, verdicts: tuple[Verdict, Verdict]) -> tuple[Content, t
     )
 
 
-def _by_row(run: Run) -> Mapping[tuple[str, str], list[RequestRecord]]:
-    rows: dict[tuple[str, str], list[RequestRecord]] = {}
-    for record in measured(run.records):
-        if record.lane == LANE:
-            rows.setdefault((record.variant, record.test_case), []).append(record)
-    return rows
-
-
-def _sentence(rows: list[Row], first: Run, second: Run) -> str:
-    found: list[str] = []
-    for word in ("faster", "slower"):
-        names = [
-            f"{row.variant} on {row.test_case} ({times(row.ratio.value)})"
-            for row in rows
-            if row.ratio and WORDS[row.decision] == word
-        ]
-        if names:
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            found.append(f"{word}: {', '.join(names[:3])}{more}")
-    undecided = sum(row.decision == "undecided" for row in rows)
-    if not found:
-        found.append("no difference" if not undecided else "no significant difference")
-    if undecided:
-        found.append(f"{undecided} of {len(rows)} rows are undecided")
-    return f"Run {second.manifest.run} against {first.manifest.run}: {'; '.join(found)}."
-
-
 def _rows(change: Change, verdicts: tuple[Verdict, Verdict], traces: tuple[Trace, Trace]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for row in change.rows:
         medians = [_median(verdict, trace, row) for verdict, trace in zip(verdicts, traces, strict=True)]
-        word = WORDS[row.decision]
+        word = CHANGE_WORDS[row.decision]
         ratio = span = None
         if row.ratio:
             key, lines = (
@@ -233,7 +117,7 @@ def _median(verdict: Verdict, trace: Trace, row: Row) -> Number | None:
 
 
 def _tally(change: Change, word: str, count: int, traces: tuple[Trace, Trace]) -> Number:
-    rows = [row for row in change.rows if WORDS[row.decision] == word]
+    rows = [row for row in change.rows if CHANGE_WORDS[row.decision] == word]
     lines = sorted({line for row in rows for line in traces[1].measured(row.test_case, row.variant)})
     return traces[1].number(f"tally/{word}", count, "rows", str(count), f"rows that are: {word}", lines)
 
@@ -289,7 +173,3 @@ def _differences(change: Change) -> Section:
         else "Configuration and environment of the two runs are the same."
     )
     return Section("differences", "What else differs", (text,), tables=tuple(tables))
-
-
-def _wrong(run: Run, problem: str, remedy: str) -> BadInputError:
-    return BadInputError("compare", [Mistake("run", run.manifest.run, problem, remedy)])

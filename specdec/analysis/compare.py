@@ -1,0 +1,127 @@
+"""Compares two runs: the same prompts on another day, in another region, or with another configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from specdec.analysis.moderation import common_spread
+from specdec.analysis.pairing import log_ratios, pairs
+from specdec.analysis.significance import decide, paired_ratio, row_level
+from specdec.analysis.verdict import Decision, PairedRatio
+from specdec.errors import BadInputError, Mistake
+from specdec.metrics.tpot import TPOT
+from specdec.runs.folder import Run
+from specdec.runs.record import RequestRecord, measured
+
+CHANGE_WORDS: dict[Decision, str] = {
+    "helps": "faster",
+    "hurts": "slower",
+    "no difference": "no difference",
+    "undecided": "undecided",
+}
+"""What a decision means between two runs: the second against the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One variant and test case in both runs.
+
+    Attributes:
+        variant, test_case: which.
+        ratio: TPOT of the first run over that of the second; above 1 the second is faster. None without a
+            common prompt.
+        decision: from the ratio.
+    """
+
+    variant: str
+    test_case: str
+    ratio: PairedRatio | None
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Two runs side by side.
+
+    Attributes:
+        first, second: the runs, ``second`` being judged against ``first``.
+        rows: per variant and test case that both have.
+        sentence: the answer.
+    """
+
+    first: Run
+    second: Run
+    rows: tuple[Row, ...]
+    sentence: str
+
+
+def compare(first: Run, second: Run) -> Change:
+    """Compares the measured requests of two runs, paired by prompt and repeat.
+
+    Raises:
+        BadInputError: one of them is not complete, no variant has a test case in common, or prompts of one id
+            differ.
+    """
+    for run in (first, second):
+        if run.manifest.status != "complete":
+            raise _wrong(
+                run,
+                f"is {run.manifest.status}",
+                "Compare complete runs; `specdec report` shows what this one left",
+            )
+    own, other = _by_row(first), _by_row(second)
+    common = [key for key in own if key in other]
+    if not common:
+        known = ", ".join(sorted({f"{variant}/{case}" for variant, case in own}))
+        raise _wrong(
+            second,
+            f"has no variant and test case in common with run {first.manifest.run} ({known})",
+            "Compare runs of one experiment",
+        )
+    for key in common:
+        for pair in pairs(own[key], other[key]):
+            before, after = pair.baseline.prompt_tokens, pair.variant.prompt_tokens
+            if before is not None and after is not None and before != after:
+                said = f"{pair.baseline.prompt} has {after} tokens, and {before} in run {first.manifest.run}"
+                raise _wrong(
+                    second, f"asked other prompts: {said}", "Compare runs of one prompt set on one model"
+                )
+    clusters = {key: log_ratios(pairs(own[key], other[key]), TPOT.of) for key in common}
+    level, spread = row_level(len(common)), common_spread(list(clusters.values()))
+    rows: list[Row] = []
+    for key in common:
+        ratio = paired_ratio(clusters[key], level=level, common=spread)
+        rows.append(Row(*key, ratio, decide(ratio.interval if ratio else None)))
+    return Change(first, second, tuple(rows), _sentence(rows, first, second))
+
+
+def _by_row(run: Run) -> Mapping[tuple[str, str], list[RequestRecord]]:
+    rows: dict[tuple[str, str], list[RequestRecord]] = {}
+    for record in measured(run.records):
+        if record.lane == "exact":
+            rows.setdefault((record.variant, record.test_case), []).append(record)
+    return rows
+
+
+def _sentence(rows: list[Row], first: Run, second: Run) -> str:
+    found: list[str] = []
+    for word in ("faster", "slower"):
+        names = [
+            f"{row.variant} on {row.test_case} ({row.ratio.value:.2f}x)"
+            for row in rows
+            if row.ratio and CHANGE_WORDS[row.decision] == word
+        ]
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            found.append(f"{word}: {', '.join(names[:3])}{more}")
+    undecided = sum(row.decision == "undecided" for row in rows)
+    if not found:
+        found.append("no difference" if not undecided else "no significant difference")
+    if undecided:
+        found.append(f"{undecided} of {len(rows)} rows are undecided")
+    return f"Run {second.manifest.run} against {first.manifest.run}: {'; '.join(found)}."
+
+
+def _wrong(run: Run, problem: str, remedy: str) -> BadInputError:
+    return BadInputError("compare", [Mistake("run", run.manifest.run, problem, remedy)])
