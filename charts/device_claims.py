@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import cdk8s
 
 from charts.names import NAMESPACE, short_hash
-from specdec.serving import settings_of
 
 if TYPE_CHECKING:
     from constructs import Construct
@@ -104,7 +103,7 @@ class DeviceClaims(cdk8s.Chart):
         super().__init__(scope, id_, disable_resource_name_hashes=True)
         if experiment.serving.allocation != "dra":
             return
-        for devices in sorted({settings_of(experiment, variant).devices for variant in experiment.variants}):
+        for devices in sorted({experiment.settings(variant).devices for variant in experiment.variants}):
             template = cdk8s.ApiObject(
                 self,
                 f"claim-{devices}",

@@ -33,12 +33,6 @@ DEADLINE_SECONDS = 4 * 3600
 RETRIES = 6
 
 
-def models(experiment: Experiment) -> list[str]:
-    """Every model the services load, each once."""
-    drafts = [variant.draft for variant in experiment.variants if variant.draft]
-    return list(dict.fromkeys([experiment.serving.target, *drafts]))
-
-
 class ModelStaging(cdk8s.Chart):
     """One Job for each model, on the system nodes: it downloads a file, checks it, uploads it, and writes the
     marker last.
@@ -56,7 +50,7 @@ class ModelStaging(cdk8s.Chart):
         k8s.KubeConfigMap(
             self, "script", metadata=metadata(config_map, labels("stage", "stager")), data={SCRIPT: text}
         )
-        for model in models(experiment):
+        for model in experiment.loaded_models:
             facts = experiment.model(model)
             values = {
                 "AWS_REGION": region,

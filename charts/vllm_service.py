@@ -17,9 +17,7 @@ from charts.device_claims import pod_devices
 from charts.model_storage import claim_name
 from charts.names import BENCHMARK, CLIENT_LABEL, INSTANCE_TYPE_LABEL, NAMESPACE, PORT, SERVER, labels
 from charts.objects import AWS_CLI_IMAGE, digest, metadata, script
-from specdec.catalog.chips import INSTANCES
-from specdec.catalog.stacks import STACKS
-from specdec.serving import artifact_configuration, artifact_path, command_line, settings_of
+from specdec.serving import artifact_configuration, artifact_path, command_line
 from specdec.serving.artifact import expected_library_configuration
 from specdec.serving.command import ARTIFACT_DIR, SCRATCH_DIR, STORE
 from specdec.serving.layout import ARTIFACT_MARKER, model_marker
@@ -56,7 +54,7 @@ def server_share(experiment: Experiment, devices: int) -> tuple[int, int]:
     The sixth is for the kubelet, the daemons, the mount pod and the companions. Compilation is the peak: it
     uses host memory.
     """
-    instance = INSTANCES[experiment.capacity.instance_type]
+    instance = experiment.instance
     share = devices / instance.devices * 5 / 6
     return int(instance.vcpus * share), int(instance.memory_bytes / 2**30 * share)
 
@@ -135,7 +133,7 @@ def deployment_spec(
 
 
 def _pod(experiment: Experiment, variant: Variant, *, region: str, bucket: str, scripts: str) -> Object:
-    extra, _ = pod_devices(experiment, settings_of(experiment, variant).devices)
+    extra, _ = pod_devices(experiment, experiment.settings(variant).devices)
     artifact_environment = _artifact_environment(experiment, variant, region=region, bucket=bucket)
     return {
         "automountServiceAccountToken": False,
@@ -176,14 +174,14 @@ def _pod(experiment: Experiment, variant: Variant, *, region: str, bucket: str, 
 
 def _server(experiment: Experiment, variant: Variant) -> Object:
     command = command_line(experiment, variant)
-    devices = settings_of(experiment, variant).devices
+    devices = experiment.settings(variant).devices
     _, claims = pod_devices(experiment, devices)
     cpu, memory = server_share(experiment, devices)
     environment = {
         **command.env,
         "ARTIFACT_DIR": ARTIFACT_DIR,
         # Only NxD Inference's artifact is never written after the compile; the native stack's is a cache.
-        "ARTIFACT_FROZEN": "" if STACKS[experiment.serving.stack].generation == "native" else "yes",
+        "ARTIFACT_FROZEN": "" if experiment.stack.generation == "native" else "yes",
         "SERVED_MODEL": experiment.serving.target,
         "WARM_ARGUMENTS": json.dumps(command.warm_args[2:], separators=(",", ":")),
     }
@@ -266,7 +264,6 @@ def _companion(name: str, program: str, environment: dict[str, str]) -> Object:
 def _artifact_environment(
     experiment: Experiment, variant: Variant, *, region: str, bucket: str
 ) -> dict[str, str]:
-    wanted = [experiment.serving.target, *([variant.draft] if variant.draft else [])]
     return {
         "ARTIFACT": artifact_path(experiment, variant),
         "ARTIFACT_DIR": ARTIFACT_DIR,
@@ -280,7 +277,9 @@ def _artifact_environment(
             expected_library_configuration(experiment, variant) or {}, sort_keys=True, separators=(",", ":")
         ),
         "MARKER": ARTIFACT_MARKER,
-        "MODEL_MARKERS": " ".join(model_marker(model, experiment.model(model).revision) for model in wanted),
+        "MODEL_MARKERS": " ".join(
+            model_marker(model, experiment.model(model).revision) for model in experiment.models_of(variant)
+        ),
         "SERVER": f"http://127.0.0.1:{PORT}",
         "STAGING_SECONDS": str(STAGING_SECONDS),
         "TMPDIR": "/artifacts",

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 def markers(experiment: Experiment) -> dict[str, str]:
     """What the experiment needs in its bucket, in words, to the key whose presence says that it is whole."""
-    names = dict.fromkeys(
-        [experiment.serving.target, *(variant.draft for variant in experiment.variants if variant.draft)]
-    )
-    needed = {f"weights of {name}": model_marker(name, experiment.model(name).revision) for name in names}
+    needed = {
+        f"weights of {name}": model_marker(name, experiment.model(name).revision)
+        for name in experiment.loaded_models
+    }
     needed |= {
         f"artifact of {variant.name}": artifact_marker(artifact_path(experiment, variant))
         for variant in experiment.variants

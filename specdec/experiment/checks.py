@@ -179,10 +179,11 @@ def _degrees(
             or variant.devices is not None
             or variant.max_num_seqs is not None
         )
+        settings = serving.settings(variant)
         values = (
-            variant.tensor_parallel_degree or serving.tensor_parallel_degree,
-            variant.devices or serving.devices,
-            variant.max_num_seqs or serving.max_num_seqs,
+            settings.tensor_parallel_degree,
+            settings.devices,
+            settings.max_num_seqs,
             variant.draft,
         )
         if not own and any(values[:3] == other[:3] for other in seen):

@@ -8,328 +8,63 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from specdec.catalog.chips import INSTANCES
+from specdec.catalog.regions import other_zone
+from specdec.catalog.stacks import STACKS
+from specdec.experiment.models import with_own
+from specdec.experiment.sections import (
+    NAME,
+    Benchmark,
+    Capacity,
+    Cluster,
+    Cost,
+    Guards,
+    Lane,
+    Mode,
+    ModelFacts,
+    Override,
+    Placement,
+    Section,
+    Serving,
+    Store,
+    Variant,
+    VariantSettings,
+)
 
 if TYPE_CHECKING:
+    from specdec.catalog.chips import Instance
     from specdec.catalog.models import Model
+    from specdec.catalog.stacks import ServingStack
 
-Mode = Literal["vanilla", "fused", "eagle", "medusa"]
-Lane = Literal["exact", "llmperf"]
-
-_NAME = r"^[a-z][a-z0-9-]*[a-z0-9]$"
-
-
-class Section(BaseModel):
-    """A table of the experiment file. A misspelt key in an hour-long deploy is dear, so unknown keys are
-    refused.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-Override = bool | int | float | str | dict[str, bool | int | float | str]
-"""A value the serving library takes: a scalar, or one table of scalars."""
-
-
-class Cluster(Section):
-    """The Kubernetes cluster."""
-
-    kubernetes_version: Literal["1.34", "1.35", "1.36"] = Field(
-        default="1.36",
-        description=(
-            "Kubernetes minor version; 1.34 is the first with Dynamic Resource Allocation as a stable API"
-        ),
-    )
-    vpc_cidr: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+\.\d+/\d+$")] = Field(
-        default="10.42.0.0/16", description="address range of the VPC"
-    )
-    public_access_cidrs: tuple[str, ...] = Field(
-        default=(),
-        description=(
-            "address ranges that may reach the API endpoint from the internet; none leaves it private"
-        ),
-    )
-    admin_principal_arns: tuple[str, ...] = Field(
-        default=(),
-        description=(
-            "IAM principals that become cluster administrators; without one, only the deployment itself"
-            " gets in"
-        ),
-    )
-    log_retention_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365] = Field(
-        default=30, description="days that control-plane, container and flow logs are kept"
-    )
-    addon_versions: dict[str, str] = Field(
-        default_factory=dict,
-        description=(
-            "EKS add-on to version; one left out gets the default that EKS has for it when it is created"
-        ),
-    )
-
-
-class Capacity(Section):
-    """The accelerator nodes."""
-
-    instance_type: str = Field(
-        default="trn2.48xlarge", description="EC2 instance type of the accelerator nodes"
-    )
-    purchase: Literal["on-demand", "reservation", "capacity-block"] = Field(
-        default="on-demand",
-        description="how the capacity is bought; the last two need placement.<region>.reservation_id",
-    )
-    desired_nodes: int = Field(
-        default=1, ge=0, description="accelerator nodes to start with; 0 deploys everything else"
-    )
-    max_nodes: int = Field(default=1, ge=1, description="upper limit of the node group")
-    root_volume_gib: int = Field(
-        default=500, ge=100, le=16384, description="root volume in GiB; Neuron images are tens of GiB each"
-    )
-    efa: bool = Field(
-        default=False, description="attach EFA interfaces; an experiment on one node needs none"
-    )
-    system_instance_type: str = Field(
-        default="m7i.2xlarge", description="EC2 instance type of the node for system pods and the benchmark"
-    )
-    allow_unlisted_region: bool = Field(
-        default=False,
-        description="deploy to a region that the catalogue does not know to offer the instance type",
-    )
-
-
-class Placement(Section):
-    """Where in one region the accelerator nodes are."""
-
-    zone: str = Field(description="availability zone of the accelerator node group")
-    reservation_id: str | None = Field(
-        default=None,
-        pattern=r"^cr-[0-9a-f]+$",
-        description="capacity reservation or Capacity Block to launch into",
-    )
-    second_zone: str | None = Field(
-        default=None,
-        description=(
-            "other zone of the control plane, which needs two; else the first other one that the catalogue"
-            " knows"
-        ),
-    )
-    bucket: str | None = Field(
-        default=None,
-        pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$",
-        description=(
-            "bucket kept from an earlier stack, used instead of a new one; its models and artifacts need not"
-            " be made again"
-        ),
-    )
-
-
-class Serving(Section):
-    """What both services have in common."""
-
-    stack: str = Field(
-        default="vllm-0.9.1-sdk-2.26.1", description="serving stack: a name from `specdec stacks`"
-    )
-    target: str = Field(default="Qwen/Qwen3-32B", description="target model")
-    tensor_parallel_degree: int = Field(default=32, ge=1, description="logical cores one service spans")
-    logical_core_size: Literal[1, 2] = Field(
-        default=2, description="physical NeuronCores per logical core (LNC)"
-    )
-    devices: int = Field(default=8, ge=1, description="neighbouring Neuron devices per service")
-    max_model_len: int = Field(
-        default=1024, ge=128, description="longest prompt plus output, tokens; compiled into the graph"
-    )
-    max_num_seqs: int = Field(
-        default=4, ge=1, description="sequences decoded together; compiled into the graph"
-    )
-    sequence_parallel: bool = Field(
-        default=False,
-        description=(
-            "sequence parallelism in prefill, given to every service since the library's own defaults differ"
-        ),
-    )
-    overrides: dict[str, Override] = Field(
-        default_factory=dict,
-        description="further settings of the serving library, by its own names, for every service",
-    )
-    allocation: Literal["dra", "device-plugin"] = Field(
-        default="dra",
-        description=(
-            "device allocation: Dynamic Resource Allocation, or the Neuron device plugin with its scheduler"
-        ),
-    )
-    neighbours: Literal["topology", "devicegroup", "none"] = Field(
-        default="topology",
-        description=(
-            "device attribute that keeps a service's devices together: `devicegroup` is documented for nodes"
-            " with EFA only"
-        ),
-    )
-    startup_minutes: int = Field(
-        default=180,
-        ge=5,
-        le=720,
-        description="minutes a server may take to load, or to compile first, before it is restarted",
-    )
-    hf_token_secret: str | None = Field(
-        default=None,
-        min_length=1,
-        description=(
-            "name or ARN of a Secrets Manager secret that holds a Hugging Face token, for gated models"
-        ),
-    )
-
-
-class Variant(Section):
-    """One service. What it leaves out it has from ``serving``; a variant without a draft is a baseline."""
-
-    name: str = Field(pattern=_NAME, max_length=32, description="name in reports, metrics and records")
-    service: str = Field(
-        pattern=_NAME, max_length=40, description="Kubernetes name of its Deployment and Service"
-    )
-    mode: Mode | None = Field(default=None, description="speculation mode; leave out for standard decoding")
-    draft: str | None = Field(default=None, description="draft model")
-    window: int | None = Field(
-        default=None, ge=1, le=32, description="num_speculative_tokens: tokens the draft proposes per step"
-    )
-    tensor_parallel_degree: int | None = Field(
-        default=None, ge=1, description="instead of serving.tensor_parallel_degree"
-    )
-    devices: int | None = Field(default=None, ge=1, description="instead of serving.devices")
-    max_num_seqs: int | None = Field(default=None, ge=1, description="instead of serving.max_num_seqs")
-    overrides: dict[str, Override] = Field(
-        default_factory=dict,
-        description="further settings of the serving library for this service, over serving.overrides",
-    )
-
-    @property
-    def speculative(self) -> bool:
-        """Whether this variant has a draft."""
-        return self.mode is not None
-
-
-class Benchmark(Section):
-    """What is asked of the services."""
-
-    lanes: tuple[Lane, ...] = Field(default=("exact",), min_length=1, description="which clients measure")
-    prompts: str = Field(
-        default="classes",
-        description="a shipped prompt set (`classes`, `published`) or the path of a JSONL or text file",
-    )
-    output_tokens: int = Field(
-        default=600, ge=2, description="tokens every request generates, end-of-sequence ignored"
-    )
-    concurrency: int = Field(default=4, ge=1, description="requests in flight")
-    repeats: int = Field(default=2, ge=1, description="times each prompt is sent to each variant")
-    temperature: float = Field(
-        default=0.0, ge=0.0, le=2.0, description="0 decodes greedily; parity can be judged only then"
-    )
-    thinking: bool = Field(default=False, description="Qwen3 thinking mode, set in every request")
-    api: Literal["chat", "completions"] = Field(
-        default="chat", description="route: /v1/chat/completions or /v1/completions"
-    )
-    schedule: Literal["alternate", "concurrent"] = Field(
-        default="alternate",
-        description="variants take turns in blocks, or all are loaded at once as in the published experiment",
-    )
-    arrival: Literal["closed", "poisson", "constant"] = Field(
-        default="closed",
-        description="keep `concurrency` requests in flight, or send at `rate` whatever comes back",
-    )
-    rate: float | None = Field(
-        default=None, gt=0, description="requests per second and variant, for poisson and constant arrival"
-    )
-    warmup: int | None = Field(
-        default=None,
-        ge=0,
-        description="unmeasured requests per variant before the others; else `concurrency`",
-    )
-    seed: int = Field(default=1, ge=0, description="fixes order, arrivals and, above temperature 0, sampling")
-    stall_seconds: float = Field(
-        default=120.0, gt=0, description="deadline without a byte from the server, the first token included"
-    )
-    request_seconds: float = Field(default=1800.0, gt=0, description="deadline of a whole request")
-
-
-class ModelFacts(Section):
-    """A model of your own, or another revision of a known one. A known model needs the revision only."""
-
-    revision: str = Field(
-        default="main",
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-        description="git revision on Hugging Face; a branch is looked up once, when the model is staged",
-    )
-    architecture: str | None = Field(
-        default=None, description="class name in the model's config.json; must equal the target's for a draft"
-    )
-    tokenizer: str | None = Field(
-        default=None, description="name of the tokenizer; draft and target must have the same one"
-    )
-    layers: int | None = Field(default=None, ge=1, description="decoder layers")
-    hidden_size: int | None = Field(default=None, ge=1, description="width of the residual stream")
-    attention_heads: int | None = Field(default=None, ge=1, description="query heads")
-    kv_heads: int | None = Field(default=None, ge=1, description="key/value heads")
-    head_size: int | None = Field(default=None, ge=1, description="width of one head")
-    intermediate_size: int | None = Field(default=None, ge=1, description="width of the feed-forward layer")
-    vocabulary: int | None = Field(default=None, ge=1, description="rows of the embedding")
-    max_positions: int | None = Field(default=None, ge=1, description="longest context, tokens")
-    tied_embeddings: bool | None = Field(
-        default=None, description="input and output embedding are one matrix"
-    )
-    parameters: int | None = Field(default=None, ge=1, description="weights stored, count")
-
-
-class Store(Section):
-    """The bucket that holds models, artifacts and runs."""
-
-    on_destroy: Literal["retain", "empty"] = Field(
-        default="retain", description="keep the bucket when the stack goes, or empty and delete it"
-    )
-    runs_kept_days: int = Field(default=365, ge=1, description="days after which run results expire")
-
-
-class Guards(Section):
-    """Limits on what a forgotten experiment can cost."""
-
-    monthly_budget_usd: float | None = Field(
-        default=None, gt=0, description="budget whose notifications go to budget_email"
-    )
-    budget_covers: Literal["region", "experiment"] = Field(
-        default="region",
-        description=(
-            "costs that count: all of the region, or those with the tag `experiment`, seen only once it is a"
-            " cost allocation tag"
-        ),
-    )
-    budget_email: str | None = Field(
-        default=None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="who hears of the budget"
-    )
-    scale_down_at: str | None = Field(
-        default=None,
-        pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}$",
-        description="UTC time at which the accelerator nodes are set to 0",
-    )
-    scale_down_every_hours: int | None = Field(
-        default=None,
-        ge=1,
-        le=168,
-        description="set the accelerator nodes to 0 every so many hours, counted from the deployment",
-    )
-
-
-class Cost(Section):
-    """Prices that turn times into money."""
-
-    node_usd_per_hour: float | None = Field(
-        default=None, gt=0, description="price of one accelerator node; else the catalogue's"
-    )
+__all__ = [
+    "Benchmark",
+    "Capacity",
+    "Cluster",
+    "Cost",
+    "Experiment",
+    "Guards",
+    "Lane",
+    "Mode",
+    "ModelFacts",
+    "Override",
+    "Placement",
+    "Section",
+    "Serving",
+    "Store",
+    "Variant",
+    "VariantSettings",
+]
 
 
 class Experiment(Section):
     """The whole experiment."""
 
     name: str = Field(
-        pattern=_NAME,
+        pattern=NAME,
         max_length=24,
         description="prefix of every name in the account; a stack is `<name>-<region>`",
     )
@@ -368,9 +103,38 @@ class Experiment(Section):
         Raises:
             KeyError: neither knows it; a checked experiment names no such model.
         """
-        from specdec.experiment.models import with_own
-
         return with_own(self.models)[model]
+
+    def settings(self, variant: Variant) -> VariantSettings:
+        """What one variant runs with: its own value where it has one, else that of ``serving``."""
+        return self.serving.settings(variant)
+
+    def models_of(self, variant: Variant) -> tuple[str, ...]:
+        """Hugging Face ids of the models that one variant loads: the target, and its draft if it has one."""
+        return self.serving.loaded_models([variant])
+
+    @property
+    def loaded_models(self) -> tuple[str, ...]:
+        """Hugging Face ids of all models that the services load, the target first, each once."""
+        return self.serving.loaded_models(self.variants)
+
+    @property
+    def stack(self) -> ServingStack:
+        """The serving stack, from the catalogue.
+
+        Raises:
+            KeyError: the catalogue has none of this name; a checked experiment names no such stack.
+        """
+        return STACKS[self.serving.stack]
+
+    @property
+    def instance(self) -> Instance:
+        """The accelerator instance, from the catalogue.
+
+        Raises:
+            KeyError: the catalogue has none of this type; a checked experiment names no such type.
+        """
+        return INSTANCES[self.capacity.instance_type]
 
     def stack_name(self, region: str) -> str:
         """CloudFormation stack, cluster and dashboard name in one region."""
@@ -389,8 +153,6 @@ class Experiment(Section):
 
     def zones(self, region: str) -> tuple[str, str]:
         """The zone of the accelerator nodes, and the other zone of the control plane."""
-        from specdec.catalog.regions import other_zone
-
         place = self.placement[region]
         return place.zone, place.second_zone or other_zone(self.capacity.instance_type, region, place.zone)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from specdec.catalog.models import MODELS, Model
 
 if TYPE_CHECKING:
-    from specdec.experiment.fields import ModelFacts
+    from specdec.experiment.sections import ModelFacts
 
 
 def with_own(own: Mapping[str, ModelFacts]) -> dict[str, Model]:

@@ -126,8 +126,7 @@ def _gated(
     serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]
 ) -> Iterator[Mistake]:
     models = with_own(own)
-    used = dict.fromkeys([serving.target, *(variant.draft for variant in variants if variant.draft)])
-    gated = [model for model in used if model in models and models[model].gated]
+    gated = [model for model in serving.loaded_models(variants) if model in models and models[model].gated]
     if gated and serving.hf_token_secret is None:
         yield Mistake(
             "serving.hf_token_secret",
@@ -212,7 +211,7 @@ def _nodes(serving: Serving, capacity: Capacity, variants: tuple[Variant, ...]) 
     instance = INSTANCES.get(capacity.instance_type)
     if instance is None:
         return
-    sizes = [variant.devices or serving.devices for variant in variants]
+    sizes = [serving.settings(variant).devices for variant in variants]
     if any(size > instance.devices for size in sizes):
         return
     # Claims are powers of two, so they fill nodes without gaps.

@@ -122,11 +122,11 @@ def items(
 
 def kept_gigabytes(experiment: Experiment) -> float:
     """Weights in the bucket, and one sharded copy of them per variant as its artifact. GB of 10^9 bytes."""
-    target = experiment.model(experiment.serving.target).weight_bytes()
-    drafts = {variant.draft for variant in experiment.variants if variant.draft}
-    weights = target + sum(experiment.model(draft).weight_bytes() for draft in drafts)
+    weights = sum(experiment.model(model).weight_bytes() for model in experiment.loaded_models)
     artifacts = sum(
-        target + (experiment.model(v.draft).weight_bytes() if v.draft else 0) for v in experiment.variants
+        experiment.model(model).weight_bytes()
+        for variant in experiment.variants
+        for model in experiment.models_of(variant)
     )
     return (weights + artifacts) / 1e9
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from specdec.analysis.cost import usd_per_million_tokens
 from specdec.analysis.roofline import limit_step
 from specdec.benchmark import prompts
-from specdec.catalog.chips import INSTANCES
 from specdec.catalog.prices import known_price
 from specdec.preflight.cost import CostItem, NodeCost, items, kept_gigabytes
 
@@ -98,17 +97,18 @@ def estimate(
 
 def predict(experiment: Experiment, region: str) -> list[Prediction]:
     """The span of published results, put on each variant's own memory-bandwidth limit."""
-    serving, instance = experiment.serving, INSTANCES[experiment.capacity.instance_type]
+    serving, instance = experiment.serving, experiment.instance
     price = node_cost(experiment, region).usd_per_hour
     found: list[Prediction] = []
     for variant in experiment.variants:
-        devices = variant.devices or serving.devices
-        sequences = min(variant.max_num_seqs or serving.max_num_seqs, experiment.benchmark.concurrency)
+        settings = experiment.settings(variant)
+        devices = settings.devices
+        sequences = min(settings.max_num_seqs, experiment.benchmark.concurrency)
         limit = limit_step(
             experiment.model(serving.target),
             instance,
             devices=devices,
-            tensor_parallel_degree=variant.tensor_parallel_degree or serving.tensor_parallel_degree,
+            tensor_parallel_degree=settings.tensor_parallel_degree,
             sequences=sequences,
             context=serving.max_model_len / 2,
         )

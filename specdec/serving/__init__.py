@@ -3,13 +3,13 @@ bucket.
 """
 
 from specdec.serving.artifact import artifact_configuration, artifact_path
-from specdec.serving.command import CommandLine, command_line, model_path, settings_of
+from specdec.serving.command import CommandLine, command_line, library_settings, model_path
 
 __all__ = [
     "CommandLine",
     "artifact_configuration",
     "artifact_path",
     "command_line",
+    "library_settings",
     "model_path",
-    "settings_of",
 ]

@@ -10,8 +10,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from specdec.catalog.stacks import STACKS
-from specdec.serving.command import graph_arguments, model_path, settings_of
+from specdec.serving.command import graph_arguments, library_settings, model_path
 from specdec.serving.layout import ARTIFACTS
 
 if TYPE_CHECKING:
@@ -23,17 +22,17 @@ def artifact_configuration(experiment: Experiment, variant: Variant) -> dict[str
     it.
     """
     serving = experiment.serving
-    settings = settings_of(experiment, variant)
+    settings = experiment.settings(variant)
     speculative = variant.draft is not None
     return {
-        "image": STACKS[serving.stack].image,
+        "image": experiment.stack.image,
         "target": serving.target,
         "target_revision": experiment.model(serving.target).revision,
         "tensor_parallel_degree": settings.tensor_parallel_degree,
         "logical_core_size": serving.logical_core_size,
         "max_model_len": serving.max_model_len,
         "max_num_seqs": settings.max_num_seqs,
-        "overrides": settings.overrides,
+        "overrides": library_settings(experiment, variant),
         "mode": variant.mode,
         "draft": variant.draft,
         "draft_revision": experiment.model(variant.draft).revision if variant.draft and speculative else None,
@@ -57,9 +56,9 @@ def expected_library_configuration(experiment: Experiment, variant: Variant) -> 
     Field names: NxD Inference v0.6.10598, models/config.py, NeuronConfig and FusedSpecNeuronConfig. None
     where the stack does not use that library: then only the configuration in our own marker is compared.
     """
-    if STACKS[experiment.serving.stack].generation == "native":
+    if experiment.stack.generation == "native":
         return None
-    settings = settings_of(experiment, variant)
+    settings = experiment.settings(variant)
     expected: dict[str, Any] = {
         ".neuron_config.tp_degree": settings.tensor_parallel_degree,
         ".neuron_config.batch_size": settings.max_num_seqs,

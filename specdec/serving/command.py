@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from specdec.catalog.stacks import STACKS, ServingStack
 from specdec.serving.layout import model_prefix
 
 if TYPE_CHECKING:
+    from specdec.catalog.stacks import ServingStack
     from specdec.experiment.fields import Experiment, Variant
 
 PORT = 8000
@@ -56,8 +56,8 @@ def command_line(experiment: Experiment, variant: Variant) -> CommandLine:
         experiment: a checked experiment: the stack exists and supports the variant's mode.
         variant: one of ``experiment.variants``.
     """
-    stack = STACKS[experiment.serving.stack]
-    settings = settings_of(experiment, variant)
+    stack = experiment.stack
+    settings = library_settings(experiment, variant)
     head = [
         "vllm",
         "serve",
@@ -69,15 +69,13 @@ def command_line(experiment: Experiment, variant: Variant) -> CommandLine:
         "--port",
         str(PORT),
     ]
-    flat = {key: value for key, value in settings.overrides.items() if not isinstance(value, Mapping)}
+    flat = {key: value for key, value in settings.items() if not isinstance(value, Mapping)}
     return CommandLine(
         image=stack.image,
         args=(*head, *graph_arguments(experiment, variant)),
         warm_args=(
             *head,
-            *_graph_arguments(
-                experiment, variant, flat if stack.generation == "nxdi-v0" else settings.overrides
-            ),
+            *_graph_arguments(experiment, variant, flat if stack.generation == "nxdi-v0" else settings),
         ),
         env=_environment(experiment, stack),
     )
@@ -85,12 +83,11 @@ def command_line(experiment: Experiment, variant: Variant) -> CommandLine:
 
 def graph_arguments(experiment: Experiment, variant: Variant) -> list[str]:
     """The part of the command that decides what is compiled."""
-    return _graph_arguments(experiment, variant, settings_of(experiment, variant).overrides)
+    return _graph_arguments(experiment, variant, library_settings(experiment, variant))
 
 
 def _graph_arguments(experiment: Experiment, variant: Variant, overrides: Mapping[str, Any]) -> list[str]:
-    stack = STACKS[experiment.serving.stack]
-    settings = settings_of(experiment, variant)
+    stack, settings = experiment.stack, experiment.settings(variant)
     arguments = ["--tensor-parallel-size", str(settings.tensor_parallel_degree)]
     arguments += [
         "--max-num-seqs",
@@ -109,29 +106,9 @@ def _graph_arguments(experiment: Experiment, variant: Variant, overrides: Mappin
     return [*arguments, "--speculative-config", _json(speculation)] if speculation else arguments
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a variant runs with after its own fields replaced those of ``serving``."""
-
-    tensor_parallel_degree: int
-    devices: int
-    max_num_seqs: int
-    overrides: dict[str, Any]
-
-
-def settings_of(experiment: Experiment, variant: Variant) -> Settings:
-    """The settings of one variant, overrides of the serving library included."""
-    serving = experiment.serving
-    return Settings(
-        tensor_parallel_degree=variant.tensor_parallel_degree or serving.tensor_parallel_degree,
-        devices=variant.devices or serving.devices,
-        max_num_seqs=variant.max_num_seqs or serving.max_num_seqs,
-        overrides=_override_values(experiment, variant, STACKS[serving.stack]),
-    )
-
-
-def _override_values(experiment: Experiment, variant: Variant, stack: ServingStack) -> dict[str, Any]:
-    serving = experiment.serving
+def library_settings(experiment: Experiment, variant: Variant) -> dict[str, Any]:
+    """Everything the serving library is told beside vLLM's own arguments, by the library's own names."""
+    serving, stack = experiment.serving, experiment.stack
     values: dict[str, Any]
     if stack.generation == "native":
         values = {"on_device_sampling_config": {"all_greedy": True}}
@@ -147,7 +124,7 @@ def _override_values(experiment: Experiment, variant: Variant, stack: ServingSta
             values["enable_fused_speculation"] = True
         if variant.mode == "eagle":
             values["enable_eagle_speculation"] = True
-    return {**values, **serving.overrides, **variant.overrides}
+    return {**values, **experiment.settings(variant).overrides}
 
 
 def _overrides(stack: ServingStack, values: Mapping[str, Any]) -> list[str]:

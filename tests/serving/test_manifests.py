@@ -237,7 +237,7 @@ def test_the_services_of_a_node_fit_with_mounts_and_daemons(file: str) -> None:
         one(made[variant.service], "Deployment")["spec"]["template"]["spec"]
         for variant in experiment.variants
     ]
-    devices = [variant.devices or experiment.serving.devices for variant in experiment.variants]
+    devices = [experiment.settings(variant).devices for variant in experiment.variants]
     for bin_ in packed(devices, node.devices):
         assert sum(requested(pods[index], "cpu") for index in bin_) <= cpu
         assert sum(requested(pods[index], "memory") for index in bin_) + amount(MOUNT_MEMORY) <= memory
