@@ -17,6 +17,8 @@ from specdec.experiment.reading import load
 from specdec.rehearsal import packages
 from specdec.rehearsal.emulator import CHECKOUT
 
+pytest_plugins = ["tests.schedule"]
+
 DRILL_SECONDS = 900
 NAME = 'name = "qwen3-specdec"'
 CHANGES = (

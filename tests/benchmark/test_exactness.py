@@ -16,6 +16,8 @@ from specdec.runs.record import RequestRecord
 
 from .conftest import MakePlan, Measure, Start
 
+pytestmark = pytest.mark.alone
+
 SPECULATIVE = Settings(ttft=0.05, step=0.04, per_step=Uniform(4, 8))
 
 

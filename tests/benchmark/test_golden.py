@@ -18,6 +18,8 @@ from specdec.golden.truth import Speculation, Truth, Uniform, steps
 
 from .conftest import Start
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parents[2]
 MAIN = "from specdec.cli import main; main()"
 

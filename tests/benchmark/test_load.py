@@ -9,6 +9,8 @@ from specdec.errors import BadInputError
 
 from .conftest import MakePlan
 
+pytestmark = pytest.mark.alone
+
 TWO = {"baseline": "http://a", "speculative": "http://b"}
 
 

@@ -16,6 +16,8 @@ from specdec.rehearsal.emulator import CHECKOUT
 from specdec.report import write
 from specdec.runs.record import RunManifest, read_records
 
+pytestmark = pytest.mark.alone
+
 
 def children_of(marker: str) -> list[str]:
     """Command lines of processes whose environment names ``marker``: everything that a rehearsal started has
