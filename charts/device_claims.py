@@ -101,8 +101,6 @@ class DeviceClaims(cdk8s.Chart):
 
     def __init__(self, scope: Construct, id_: str, *, experiment: Experiment) -> None:
         super().__init__(scope, id_, disable_resource_name_hashes=True)
-        if experiment.serving.allocation != "dra":
-            return
         for devices in sorted({experiment.settings(variant).devices for variant in experiment.variants}):
             template = cdk8s.ApiObject(
                 self,

@@ -15,7 +15,8 @@ import sys
 import textwrap
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import aws_cdk as cdk
 import matplotlib as mpl
@@ -24,7 +25,9 @@ from aws_cdk.assertions import Template
 from specdec import metrics
 from specdec.publish import cloudwatch
 from specdec.publish.datums import Datum
+from trainium_constructs.alarms import Alarms
 from trainium_constructs.dashboards import Dashboards
+from trainium_constructs.workloads import Server
 
 Place = tuple[str, str, tuple[tuple[str, str], ...]]
 """Namespace, metric name, and dimensions in the order of their names."""
@@ -38,20 +41,24 @@ def bodies(
 ) -> dict[str, dict[str, Any]]:
     """The dashboards as deployed: name to body."""
     stack = cdk.Stack(cdk.App(), "Render", env=cdk.Environment(region="us-east-2"))
+    # Monitoring reads these of the constructs it watches, and nothing else of them.
+    watched: dict[str, Any] = {
+        "experiment": experiment,
+        "cluster": SimpleNamespace(name="experiment"),
+        "system_nodes": SimpleNamespace(count=1),
+        "workloads": SimpleNamespace(
+            namespace="specdec", servers=[Server(variant, name, 8) for variant, name in services.items()]
+        ),
+    }
     Dashboards(
         stack,
         "Dashboards",
-        experiment=experiment,
-        name="experiment",
-        cluster_name="cluster",
-        services=services,
-        namespace="specdec",
+        **watched,
+        accelerators=cast("Any", SimpleNamespace(devices=16)),
+        alarms=Alarms(stack, "Alarms", **watched),
         metrics=metrics.ALL,
         test_cases=test_cases,
         llmperf_test_cases=llmperf_cases,
-        system_nodes=1,
-        devices_per_node=16,
-        devices_per_service=8,
     )
     found: dict[str, dict[str, Any]] = {}
     for resource in Template.from_stack(stack).to_json()["Resources"].values():

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import aws_cdk as cdk
 
 import charts
-from charts.names import NAMESPACE as KUBERNETES_NAMESPACE
+from charts.names import NAMESPACE
 from specdec import metrics
 from specdec.benchmark import llmperf, prompts
-from specdec.catalog import system_node
 from specdec.catalog.chips import INSTANCES
 from specdec.publish import series
 from trainium_constructs.access import PodAccess
@@ -28,9 +27,10 @@ from trainium_constructs.node_groups import SystemNodes, node_role
 from trainium_constructs.observability import ContainerLogs, Observability
 from trainium_constructs.outputs import Outputs
 from trainium_constructs.trainium_nodes import TrainiumNodes, node_group_name
-from trainium_constructs.workloads import Workloads
+from trainium_constructs.workloads import Server, Workloads
 
 if TYPE_CHECKING:
+    from aws_cdk import aws_iam as iam
     from constructs import Construct
 
     from specdec.experiment.fields import Experiment
@@ -41,172 +41,220 @@ class ExperimentStack(cdk.Stack):
 
     def __init__(self, scope: Construct, construct_id: str, *, experiment: Experiment, region: str) -> None:
         self._zones = experiment.zones(region)
-        name = experiment.stack_name(region)
-        tags = experiment.resource_tags()
-        # Into launch templates goes only what never changes: a new template version replaces every node, and
-        # CloudFormation refuses it together with a new tag of the node group.
-        fixed_tags = {"experiment": experiment.name}
         super().__init__(
             scope,
             construct_id,
-            stack_name=name,
+            stack_name=experiment.stack_name(region),
             description=f"Speculative decoding experiment {experiment.name} in {region}",
             env=cdk.Environment(region=region),
-            tags=tags,
+            tags=experiment.resource_tags(),
         )
-        place, capacity, guards = experiment.placement[region], experiment.capacity, experiment.guards
-        retention = retention_days(experiment.cluster.log_retention_days)
+        self._experiment, self._region = experiment, region
+        self._place = experiment.placement[region]
 
-        network = Network(self, "Network", cidr=experiment.cluster.vpc_cidr, log_retention=retention)
-        store = ModelStore(
+        network = self._network()
+        store = self._store()
+        cluster = self._cluster(network)
+        node_addons = NodeAddons(self, "NodeAddons", cluster=cluster)
+        logs = self._container_logs(cluster)
+        role = node_role(self, "NodeRole")
+        system_nodes = self._system_nodes(cluster, network, role)
+        trainium_nodes = self._trainium_nodes(cluster, network, role)
+        pod_addons = PodAddons(self, "PodAddons", cluster=cluster)
+        observability = Observability(self, "Observability", cluster=cluster)
+        devices = NeuronDevices(
+            self, "NeuronDevices", cluster=cluster.cluster, allocation=experiment.serving.allocation
+        )
+        access = self._access(cluster, store)
+
+        for nodes in (system_nodes, trainium_nodes):
+            nodes.node.add_dependency(node_addons, logs)
+        pod_addons.node.add_dependency(system_nodes)
+        observability.node.add_dependency(system_nodes, logs)
+        devices.node.add_dependency(system_nodes, trainium_nodes)
+
+        self._guards(cluster, trainium_nodes)
+        workloads = self._workloads(cluster, store)
+        workloads.node.add_dependency(devices, pod_addons, access, store)
+        self._watching(cluster, system_nodes, trainium_nodes, workloads)
+        self._outputs(cluster, store, logs)
+
+        for key, value in experiment.resource_tags().items():
+            cdk.Tags.of(self).add(key, value)
+        own_function_logs(self, days=experiment.cluster.log_retention_days)
+
+    @property
+    def availability_zones(self) -> list[str]:
+        """The two zones of the experiment. Looking them up, as the CDK would, needs an account."""
+        return list(self._zones)
+
+    def _network(self) -> Network:
+        fields = self._experiment.cluster
+        return Network(
+            self, "Network", cidr=fields.vpc_cidr, log_retention=retention_days(fields.log_retention_days)
+        )
+
+    def _store(self) -> ModelStore:
+        return ModelStore(
             self,
             "ModelStore",
-            kept_bucket=place.bucket,
-            on_destroy=experiment.store.on_destroy,
-            runs_kept_days=experiment.store.runs_kept_days,
+            kept_bucket=self._place.bucket,
+            on_destroy=self._experiment.store.on_destroy,
+            runs_kept_days=self._experiment.store.runs_kept_days,
         )
-        cluster = Cluster(
+
+    def _cluster(self, network: Network) -> Cluster:
+        fields = self._experiment.cluster
+        return Cluster(
             self,
             "Cluster",
-            name=name,
+            name=self._experiment.stack_name(self._region),
             vpc=network.vpc,
-            kubernetes_version=experiment.cluster.kubernetes_version,
-            public_access_cidrs=experiment.cluster.public_access_cidrs,
-            admin_principal_arns=experiment.cluster.admin_principal_arns,
-            log_retention=retention,
+            kubernetes_version=fields.kubernetes_version,
+            addon_versions=fields.addon_versions,
+            public_access_cidrs=fields.public_access_cidrs,
+            admin_principal_arns=fields.admin_principal_arns,
+            log_retention=retention_days(fields.log_retention_days),
         )
-        eks_cluster = cluster.cluster
-        versions = experiment.cluster.addon_versions
-        node_addons = NodeAddons(self, "NodeAddons", cluster_name=eks_cluster.cluster_name, versions=versions)
-        container_logs = ContainerLogs(self, "ContainerLogs", cluster_name=name, retention=retention)
-        role = node_role(self, "NodeRole")
-        system_nodes = SystemNodes(
+
+    def _container_logs(self, cluster: Cluster) -> ContainerLogs:
+        retention = retention_days(self._experiment.cluster.log_retention_days)
+        return ContainerLogs(self, "ContainerLogs", cluster=cluster, retention=retention)
+
+    def _system_nodes(self, cluster: Cluster, network: Network, role: iam.Role) -> SystemNodes:
+        return SystemNodes(
             self,
             "SystemNodes",
-            cluster_name=eks_cluster.cluster_name,
+            cluster=cluster,
             role=role,
             subnet_ids=network.private_subnets(),
-            instance_type=capacity.system_instance_type,
-            tags=fixed_tags,
+            instance_type=self._experiment.capacity.system_instance_type,
+            tags=self._fixed_tags,
         )
+
+    def _trainium_nodes(self, cluster: Cluster, network: Network, role: iam.Role) -> TrainiumNodes:
+        capacity = self._experiment.capacity
         efa = None
         if capacity.efa:
             efa = Efa(
                 self,
                 "Efa",
                 vpc=network.vpc,
-                cluster_security_group_id=eks_cluster.cluster_security_group_id,
+                cluster_security_group_id=cluster.cluster.cluster_security_group_id,
                 cards=INSTANCES[capacity.instance_type].efa_cards,
                 placement_group=capacity.purchase == "on-demand",
             )
-        trainium_nodes = TrainiumNodes(
+        return TrainiumNodes(
             self,
             "TrainiumNodes",
-            cluster_name=eks_cluster.cluster_name,
+            cluster=cluster,
             role=role,
-            subnet_id=network.private_subnets(zone=place.zone)[0],
-            zone=place.zone,
-            instance_type=capacity.instance_type,
+            subnet_id=network.private_subnets(zone=self._place.zone)[0],
+            zone=self._place.zone,
+            instance=INSTANCES[capacity.instance_type],
             purchase=capacity.purchase,
-            reservation_id=place.reservation_id,
+            reservation_id=self._place.reservation_id,
             desired_nodes=capacity.desired_nodes,
             max_nodes=capacity.max_nodes,
             root_volume_gib=capacity.root_volume_gib,
             efa=efa,
-            tags=fixed_tags,
+            tags=self._fixed_tags,
         )
-        pod_addons = PodAddons(self, "PodAddons", cluster_name=eks_cluster.cluster_name, versions=versions)
-        observability = Observability(
-            self, "Observability", cluster_name=eks_cluster.cluster_name, versions=versions
-        )
-        devices = NeuronDevices(
-            self, "NeuronDevices", cluster=eks_cluster, allocation=experiment.serving.allocation
-        )
-        access = PodAccess(
+
+    @property
+    def _fixed_tags(self) -> dict[str, str]:
+        """What never changes, for launch templates: a new version replaces every node, and CloudFormation
+        refuses it together with a new tag of the node group.
+        """
+        return {"experiment": self._experiment.name}
+
+    def _access(self, cluster: Cluster, store: ModelStore) -> PodAccess:
+        return PodAccess(
             self,
             "PodAccess",
-            cluster_name=eks_cluster.cluster_name,
+            cluster=cluster,
             bucket=store.bucket,
-            namespace=KUBERNETES_NAMESPACE,
+            namespace=NAMESPACE,
             metric_namespaces=series.NAMESPACES,
-            token_secret=experiment.serving.hf_token_secret,
+            token_secret=self._experiment.serving.hf_token_secret,
         )
 
-        system_nodes.node.add_dependency(node_addons, container_logs)
-        trainium_nodes.node.add_dependency(node_addons, container_logs)
-        pod_addons.node.add_dependency(system_nodes)
-        observability.node.add_dependency(system_nodes, container_logs)
-        devices.node.add_dependency(system_nodes, trainium_nodes)
-
+    def _guards(self, cluster: Cluster, nodes: TrainiumNodes) -> None:
+        guards, capacity = self._experiment.guards, self._experiment.capacity
         if guards.scale_down_at is not None or guards.scale_down_every_hours is not None:
             scale_down = ScaleDown(
                 self,
                 "ScaleDown",
-                cluster_name=name,
+                cluster=cluster,
                 node_group=node_group_name(
-                    zone=place.zone, purchase=capacity.purchase, reservation_id=place.reservation_id
+                    zone=self._place.zone,
+                    purchase=capacity.purchase,
+                    reservation_id=self._place.reservation_id,
                 ),
                 max_nodes=capacity.max_nodes,
                 at=guards.scale_down_at,
                 every_hours=guards.scale_down_every_hours,
             )
-            trainium_nodes.node.add_dependency(scale_down)
+            nodes.node.add_dependency(scale_down)
         if guards.monthly_budget_usd is not None and guards.budget_email is not None:
             Budget(
                 self,
                 "Budget",
-                name=name,
+                name=cluster.name,
                 monthly_usd=guards.monthly_budget_usd,
                 email=guards.budget_email,
-                region=region,
+                region=self._region,
                 covers=guards.budget_covers,
-                experiment=experiment.name,
+                experiment=self._experiment.name,
             )
 
-        bucket = store.bucket.bucket_name
-        workloads = Workloads(
+    def _workloads(self, cluster: Cluster, store: ModelStore) -> Workloads:
+        experiment = self._experiment
+        built = charts.build(experiment, region=self._region, bucket=store.bucket.bucket_name)
+        return Workloads(
             self,
             "Workloads",
-            cluster=eks_cluster,
-            manifests={
-                key: chart.to_json()
-                for key, chart in charts.build(experiment, region=region, bucket=bucket).items()
-            },
+            cluster=cluster.cluster,
+            manifests={name: chart.to_json() for name, chart in built.items()},
+            namespace=NAMESPACE,
+            servers=[
+                Server(variant.name, variant.service, experiment.settings(variant).devices)
+                for variant in experiment.variants
+            ],
         )
-        workloads.node.add_dependency(devices, pod_addons, access, store)
 
-        services = {variant.name: variant.service for variant in experiment.variants}
+    def _watching(
+        self, cluster: Cluster, system_nodes: SystemNodes, nodes: TrainiumNodes, workloads: Workloads
+    ) -> None:
+        experiment = self._experiment
         alarms = Alarms(
             self,
             "Alarms",
             experiment=experiment.name,
-            cluster_name=name,
-            services=services,
-            namespace=KUBERNETES_NAMESPACE,
-            system_nodes=system_node.NODES,
+            cluster=cluster,
+            system_nodes=system_nodes,
+            workloads=workloads,
         )
-        test_cases = list(
-            dict.fromkeys(prompt.test_case for prompt in prompts.load(experiment.benchmark.prompts))
-        )
+        loaded = prompts.load(experiment.benchmark.prompts)
         Dashboards(
             self,
             "Dashboards",
             experiment=experiment.name,
-            name=name,
-            cluster_name=name,
-            services=services,
-            namespace=KUBERNETES_NAMESPACE,
+            cluster=cluster,
+            system_nodes=system_nodes,
+            accelerators=nodes,
+            workloads=workloads,
+            alarms=alarms,
             metrics=metrics.ALL,
-            test_cases=test_cases,
+            test_cases=list(dict.fromkeys(prompt.test_case for prompt in loaded)),
             llmperf_test_cases=(
                 list(llmperf.PUBLISHED_CASES) if "llmperf" in experiment.benchmark.lanes else ()
             ),
-            system_nodes=system_node.NODES,
-            devices_per_node=INSTANCES[capacity.instance_type].devices,
-            devices_per_service=experiment.serving.devices,
             node_usd_per_hour=experiment.cost.node_usd_per_hour,
-            alarms=alarms.all,
         )
+
+    def _outputs(self, cluster: Cluster, store: ModelStore, logs: ContainerLogs) -> None:
+        name, region = cluster.name, self._region
         Outputs(
             self,
             "Outputs",
@@ -222,7 +270,7 @@ class ExperimentStack(cdk.Stack):
                 ),
                 "Bucket": (store.bucket.bucket_name, "Models, compiled artifacts and runs"),
                 "Logs": (
-                    f"aws logs tail {container_logs.application.log_group_name} --region {region} --follow",
+                    f"aws logs tail {logs.application.log_group_name} --region {region} --follow",
                     "Output of the services and the benchmark",
                 ),
                 "Runs": (
@@ -231,12 +279,3 @@ class ExperimentStack(cdk.Stack):
                 ),
             },
         )
-
-        for key, value in tags.items():
-            cdk.Tags.of(self).add(key, value)
-        own_function_logs(self, days=experiment.cluster.log_retention_days)
-
-    @property
-    def availability_zones(self) -> list[str]:
-        """The two zones of the experiment. Looking them up, as the CDK would, needs an account."""
-        return list(self._zones)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from aws_cdk import aws_s3 as s3
 
+    from trainium_constructs.cluster import Cluster
+
 
 class PodAccess(Construct):
     """Pod Identity for the service accounts ``server``, ``stager`` and ``benchmark``.
@@ -27,9 +29,6 @@ class PodAccess(Construct):
     | server | models/, artifacts/ | artifacts/ |
     | stager | models/, the token's secret where one is named | models/ |
     | benchmark | runs/, metrics | runs/, metrics of our namespaces |
-
-    Attributes:
-        roles: role by service account.
     """
 
     def __init__(
@@ -37,7 +36,7 @@ class PodAccess(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        cluster_name: str,
+        cluster: Cluster,
         bucket: s3.IBucket,
         namespace: str,
         metric_namespaces: Sequence[str],
@@ -49,12 +48,11 @@ class PodAccess(Construct):
             "stager": [*_objects(bucket, reads=(MODELS,), writes=(MODELS,)), *_secret(self, token_secret)],
             "benchmark": [*_objects(bucket, reads=(RUNS,), writes=(RUNS,)), *_metrics(metric_namespaces)],
         }
-        self.roles: dict[str, iam.Role] = {}
         for account, statements in accounts.items():
             role = pod_role(
                 self,
                 f"{account.title()}Role",
-                cluster_name=cluster_name,
+                cluster_name=cluster.cluster.cluster_name,
                 namespace=namespace,
                 service_account=account,
             )
@@ -75,12 +73,11 @@ class PodAccess(Construct):
             eks.CfnPodIdentityAssociation(
                 self,
                 f"{account.title()}Association",
-                cluster_name=cluster_name,
+                cluster_name=cluster.cluster.cluster_name,
                 namespace=namespace,
                 service_account=account,
                 role_arn=role.role_arn,
             )
-            self.roles[account] = role
 
 
 def _objects(bucket: s3.IBucket, *, reads: Sequence[str], writes: Sequence[str]) -> list[iam.PolicyStatement]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from aws_cdk import aws_iam as iam
 
+    from trainium_constructs.cluster import Cluster
 
 _CNI_ACCOUNT = "aws-node"
 
@@ -24,8 +25,7 @@ def addon(
     construct_id: str,
     *,
     name: str,
-    cluster_name: str,
-    versions: Mapping[str, str],
+    cluster: Cluster,
     configuration: Mapping[str, Any] | None = None,
     role: iam.Role | None = None,
     service_account: str | None = None,
@@ -39,9 +39,7 @@ def addon(
         scope: construct that owns the add-on.
         construct_id: construct id.
         name: name of the add-on.
-        cluster_name: name of the cluster.
-        versions: add-on name to version; an absent name leaves the choice to EKS: its default for the
-            Kubernetes version.
+        cluster: the cluster, which knows the add-on's version.
         configuration: values under the add-on's own schema (``aws eks describe-addon-configuration``).
         role: role that the add-on's pods assume through Pod Identity.
         service_account: the Kubernetes service account of those pods.
@@ -57,8 +55,8 @@ def addon(
         scope,
         construct_id,
         addon_name=name,
-        addon_version=versions.get(name),
-        cluster_name=cluster_name,
+        addon_version=cluster.addon_versions.get(name),
+        cluster_name=cluster.cluster.cluster_name,
         configuration_values=json.dumps(configuration, sort_keys=True) if configuration else None,
         pod_identity_associations=identity,
         resolve_conflicts="OVERWRITE",
@@ -70,22 +68,19 @@ class NodeAddons(Construct):
     this.
     """
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, cluster_name: str, versions: Mapping[str, str]
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, cluster: Cluster) -> None:
         super().__init__(scope, construct_id)
         agent = addon(
             self,
             "PodIdentityAgent",
             name="eks-pod-identity-agent",
-            cluster_name=cluster_name,
-            versions=versions,
+            cluster=cluster,
         )
-        addon(self, "KubeProxy", name="kube-proxy", cluster_name=cluster_name, versions=versions)
+        addon(self, "KubeProxy", name="kube-proxy", cluster=cluster)
         role = pod_role(
             self,
             "VpcCniRole",
-            cluster_name=cluster_name,
+            cluster_name=cluster.cluster.cluster_name,
             namespace="kube-system",
             service_account=_CNI_ACCOUNT,
             managed_policies={
@@ -98,8 +93,7 @@ class NodeAddons(Construct):
             self,
             "VpcCni",
             name="vpc-cni",
-            cluster_name=cluster_name,
-            versions=versions,
+            cluster=cluster,
             # Without it the CNI accepts NetworkPolicy objects and enforces none.
             configuration={"enableNetworkPolicy": "true"},
             role=role,
@@ -111,16 +105,13 @@ class NodeAddons(Construct):
 class PodAddons(Construct):
     """What pods need besides nodes: names, and buckets as volumes. Needs the system nodes."""
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, cluster_name: str, versions: Mapping[str, str]
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, cluster: Cluster) -> None:
         super().__init__(scope, construct_id)
-        addon(self, "CoreDns", name="coredns", cluster_name=cluster_name, versions=versions)
+        addon(self, "CoreDns", name="coredns", cluster=cluster)
         # The driver gets no role of its own: a volume is read with the credentials of the pod that mounts it.
         addon(
             self,
             "MountpointS3",
             name="aws-mountpoint-s3-csi-driver",
-            cluster_name=cluster_name,
-            versions=versions,
+            cluster=cluster,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -10,6 +11,11 @@ from constructs import Construct
 
 from specdec.publish import series
 from trainium_constructs import container_insights as insights
+
+if TYPE_CHECKING:
+    from trainium_constructs.cluster import Cluster
+    from trainium_constructs.node_groups import SystemNodes
+    from trainium_constructs.workloads import Workloads
 
 _MAX_EVALUATION = Duration.days(1)
 """Longest span an alarm may look back over:
@@ -24,10 +30,9 @@ class Alarms(Construct):
         scope: parent.
         id: construct id.
         experiment: experiment name, the value of the Experiment dimension.
-        cluster_name: the EKS cluster.
-        services: variant name to the Kubernetes name of its Deployment.
-        namespace: Kubernetes namespace of the services.
-        system_nodes: nodes that are not accelerator nodes.
+        cluster: the cluster.
+        system_nodes: the nodes that are not accelerator nodes.
+        workloads: the servers.
         unready_minutes: how long a service may be unready while accelerator nodes are up; has to cover a
             first compile.
         accelerator_hours: how long accelerator nodes may be up without a break, at most 24.
@@ -42,10 +47,9 @@ class Alarms(Construct):
         id: str,  # noqa: A002 (the CDK's own name for it)
         *,
         experiment: str,
-        cluster_name: str,
-        services: Mapping[str, str],
-        namespace: str,
-        system_nodes: int,
+        cluster: Cluster,
+        system_nodes: SystemNodes,
+        workloads: Workloads,
         unready_minutes: int = 120,
         accelerator_hours: int = 12,
     ) -> None:
@@ -59,29 +63,29 @@ class Alarms(Construct):
                     f"{field} makes {span} s; an alarm looks back over 1 s to"
                     f" {_MAX_EVALUATION.to_seconds():g} s"
                 )
-        cluster = {"ClusterName": cluster_name}
+        named = {"ClusterName": cluster.name}
         self.unready = {
-            variant: self._alarm(
-                f"Unready{''.join(part.title() for part in variant.split('-'))}",
-                _ready_or_no_nodes(cluster, namespace, service, system_nodes),
-                f"{service} has had no ready pod for {unready_minutes} minutes although accelerator nodes are"
-                f" up. Look at: kubectl describe deployment {service} -n {namespace}",
+            server.variant: self._alarm(
+                f"Unready{''.join(part.title() for part in server.variant.split('-'))}",
+                _ready_or_no_nodes(named, workloads.namespace, server.name, system_nodes.count),
+                f"{server.name} has had no ready pod for {unready_minutes} minutes although accelerator"
+                f" nodes are up. Look at: kubectl describe deployment {server.name} -n {workloads.namespace}",
                 threshold=1,
                 below=True,
                 periods=max(1, unready_minutes // 5),
             )
-            for variant, service in services.items()
+            for server in workloads.servers
         }
         self.neuron_errors = self._alarm(
             "NeuronErrors",
-            insights.EXECUTION_ERRORS.metric(cluster, statistic="Sum", period=Duration.minutes(5)),
+            insights.EXECUTION_ERRORS.metric(named, statistic="Sum", period=Duration.minutes(5)),
             "The Neuron runtime reported execution errors. Results of this time are not to be trusted; look"
             " at the server's log",
             threshold=1,
         )
         self.device_errors = self._alarm(
             "DeviceErrors",
-            insights.ECC_EVENTS.metric(cluster, statistic="Sum", period=Duration.minutes(5)),
+            insights.ECC_EVENTS.metric(named, statistic="Sum", period=Duration.minutes(5)),
             "Neuron devices reported memory events, corrected or not. Uncorrected ones mean that the node has"
             " to be replaced; `neuron-monitor` on the node tells them apart",
             threshold=1,
@@ -101,11 +105,9 @@ class Alarms(Construct):
         self.nodes_left_running = self._alarm(
             "NodesLeftRunning",
             cloudwatch.MathExpression(
-                expression=insights.beyond(system_nodes),
+                expression=insights.beyond(system_nodes.count),
                 using_metrics={
-                    "nodes": insights.NODE_COUNT.metric(
-                        cluster, statistic="Maximum", period=Duration.hours(1)
-                    )
+                    "nodes": insights.NODE_COUNT.metric(named, statistic="Maximum", period=Duration.hours(1))
                 },
                 label="accelerator nodes",
                 period=Duration.hours(1),

@@ -15,7 +15,7 @@ from trainium_constructs.acknowledgements import MANAGED, acknowledge, managed_p
 from trainium_constructs.network import PRIVATE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from aws_cdk import aws_ec2 as ec2
     from aws_cdk import aws_lambda as lambda_
@@ -30,8 +30,9 @@ class Cluster(Construct):
     CloudFormation execution role, and an access entry for it could then not be declared a second time.
 
     Attributes:
-        cluster: the cluster, for Kubernetes manifests and Helm charts.
+        cluster: the cluster, for Kubernetes manifests and Helm charts, and for its name as a reference.
         name: its name, known before deployment.
+        addon_versions: add-on name to version; an absent name leaves the choice to EKS.
     """
 
     def __init__(
@@ -42,12 +43,13 @@ class Cluster(Construct):
         name: str,
         vpc: ec2.IVpc,
         kubernetes_version: str,
+        addon_versions: Mapping[str, str],
         public_access_cidrs: Sequence[str],
         admin_principal_arns: Sequence[str],
         log_retention: logs.RetentionDays,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.name = name
+        self.name, self.addon_versions = name, addon_versions
         # EKS would create this group by itself, without an end to its retention, and leave it behind.
         control_plane_logs = logs.LogGroup(
             self,

@@ -1,6 +1,11 @@
 """The Container Insights series that dashboards and alarms may use, with the dimension sets the agent emits
 them under.
 
+Source: aws/amazon-cloudwatch-agent @ab55b8d (2026-08-07),
+translator/translate/otel/exporter/awsemf/kubernetes.go; enhanced Container Insights and, for Neuron,
+accelerated compute metrics. NeuronDevice values are ``device0`` onwards, NeuronCore ``core0`` onwards (same
+repository, plugins/processors/gpuattributes/internal/awsneuron_metric_modifier.go).
+
 A chart of a dimension set that nobody emits is an empty chart, so ``AwsSeries.metric`` refuses it.
 """
 
@@ -15,14 +20,6 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from trainium_constructs import dashboard_body
 
 NAMESPACE = "ContainerInsights"
-
-SOURCE = (
-    "aws/amazon-cloudwatch-agent @ab55b8d (2026-08-07),"
-    " translator/translate/otel/exporter/awsemf/kubernetes.go; needs enhanced Container Insights and, for"
-    " Neuron, accelerated compute metrics"
-)
-"""Where names and dimension sets were read. NeuronDevice values are ``device0`` onwards, NeuronCore ``core0``
-onwards (same repository, plugins/processors/gpuattributes/internal/awsneuron_metric_modifier.go)."""
 
 _CLUSTER = frozenset({"ClusterName"})
 _WORKLOAD = frozenset({"ClusterName", "Namespace", "PodName"})

@@ -6,7 +6,7 @@ benchmark publishes, ``container_insights`` for what AWS emits. No metric name i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, get_args
 
 from aws_cdk import Aws
@@ -34,7 +34,11 @@ from trainium_constructs.dashboard_body import (
 )
 
 if TYPE_CHECKING:
-    from aws_cdk import aws_cloudwatch as cloudwatch
+    from trainium_constructs.alarms import Alarms
+    from trainium_constructs.cluster import Cluster
+    from trainium_constructs.node_groups import SystemNodes
+    from trainium_constructs.trainium_nodes import TrainiumNodes
+    from trainium_constructs.workloads import Workloads
 
 MAX_METRICS_PER_WIDGET = 500
 MAX_METRICS_PER_DASHBOARD = 2500
@@ -53,19 +57,16 @@ class Dashboards(Construct):
         scope: parent.
         id: construct id.
         experiment: experiment name, the value of the Experiment dimension.
-        name: name of the first dashboard; the second is ``<name>-machine``. Dashboard names are unique in an
-            account, so it has to contain the region.
-        cluster_name: the EKS cluster, the value of the ClusterName dimension.
-        services: variant name to the Kubernetes name of its Deployment, the baseline first.
-        namespace: Kubernetes namespace of the services.
+        cluster: the cluster. The first dashboard has its name, the second is ``<name>-machine``; dashboard
+            names are unique in an account, and that of the cluster contains the region.
+        system_nodes: the nodes that are not accelerator nodes.
+        accelerators: the accelerator nodes.
+        workloads: the servers.
+        alarms: shown with their state.
         metrics: the metrics of the exact lane.
         test_cases: test cases of the exact lane.
         llmperf_test_cases: test cases of the LLMPerf lane; empty leaves its section out.
-        system_nodes: nodes that are not accelerator nodes.
-        devices_per_node: Neuron devices of one accelerator node.
-        devices_per_service: Neuron devices of one service.
         node_usd_per_hour: price of an accelerator node; None leaves the spend chart out.
-        alarms: shown with their state.
 
     Raises:
         ValueError: more series than CloudWatch draws on one dashboard.
@@ -77,26 +78,24 @@ class Dashboards(Construct):
         id: str,  # noqa: A002 (the CDK's own name for it)
         *,
         experiment: str,
-        name: str,
-        cluster_name: str,
-        services: Mapping[str, str],
-        namespace: str,
+        cluster: Cluster,
+        system_nodes: SystemNodes,
+        accelerators: TrainiumNodes,
+        workloads: Workloads,
+        alarms: Alarms,
         metrics: Sequence[Metric],
         test_cases: Sequence[str],
         llmperf_test_cases: Sequence[str] = (),
-        system_nodes: int,
-        devices_per_node: int,
-        devices_per_service: int,
         node_usd_per_hour: float | None = None,
-        alarms: Sequence[cloudwatch.IAlarm] = (),
     ) -> None:
         super().__init__(scope, id)
-        _refuse_too_many(metrics, test_cases, llmperf_test_cases, list(services))
-        charts = _Charts(experiment, list(services))
+        variants = [server.variant for server in workloads.servers]
+        _refuse_too_many(metrics, test_cases, llmperf_test_cases, variants)
+        charts = _Charts(experiment, variants)
         dashboard(
             self,
             "Experiment",
-            name=name,
+            name=cluster.name,
             shows="P7D",
             rows=[
                 [text(texts.HOW_TO_READ, 8)],
@@ -110,20 +109,20 @@ class Dashboards(Construct):
                 ),
             ],
         )
-        machine = _Machine(cluster_name, namespace, services)
+        machine = _Machine(cluster.name, workloads)
         dashboard(
             self,
             "Machine",
-            name=f"{name}-machine",
+            name=f"{cluster.name}-machine",
             shows="PT12H",
             rows=[
-                *([[alarm_states("Alarms", [alarm.alarm_arn for alarm in alarms])]] if alarms else []),
+                [alarm_states("Alarms", [alarm.alarm_arn for alarm in alarms.all])],
                 [text(texts.NEURON, 4)],
-                *machine.neuron(devices_per_node, devices_per_service),
+                *machine.neuron(accelerators.devices),
                 [text(texts.SERVICES, 3)],
                 *machine.services(),
-                [text(texts.nodes(system_nodes, node_usd_per_hour), 4)],
-                machine.nodes(system_nodes, node_usd_per_hour),
+                [text(texts.nodes(system_nodes.count, node_usd_per_hour), 4)],
+                machine.nodes(system_nodes.count, node_usd_per_hour),
             ],
         )
 
@@ -269,14 +268,21 @@ class _Charts:
 class _Machine:
     """Charts of what Container Insights emits."""
 
-    def __init__(self, cluster_name: str, namespace: str, services: Mapping[str, str]) -> None:
+    def __init__(self, cluster_name: str, workloads: Workloads) -> None:
         self._cluster = {"ClusterName": cluster_name}
-        self._namespace = namespace
-        self._services = services
+        self._namespace = workloads.namespace
+        self._servers = workloads.servers
 
-    def neuron(self, devices: int, group: int) -> list[list[Widget]]:
-        """Utilization of all cores and of each group of devices that a service can claim; memory; errors."""
-        groups = [range(first, min(first + group, devices)) for first in range(0, devices, group)]
+    def neuron(self, devices: int) -> list[list[Widget]]:
+        """Utilization of all cores and of each group of devices that a service can claim; memory; errors.
+
+        Args:
+            devices: Neuron devices of one node.
+        """
+        sizes = sorted({server.devices for server in self._servers})
+        groups = [
+            range(first, min(first + size, devices)) for size in sizes for first in range(0, devices, size)
+        ]
         by_group = [
             expression(
                 f"AVG({self._search(members)})",
@@ -325,18 +331,18 @@ class _Machine:
                 lines(
                     "Ready and desired replicas",
                     [
-                        self._workload(one, service)
-                        for service in self._services.values()
+                        self._workload(one, server.name)
+                        for server in self._servers
                         for one in (insights.REPLICAS_READY, insights.REPLICAS_DESIRED)
                     ],
                 ),
                 lines(
                     "Container restarts",
-                    [self._workload(insights.RESTARTS, service) for service in self._services.values()],
+                    [self._workload(insights.RESTARTS, server.name) for server in self._servers],
                 ),
                 lines(
                     "Why a service does not run, containers",
-                    [self._workload(one, service) for service in self._services.values() for one in troubles],
+                    [self._workload(one, server.name) for server in self._servers for one in troubles],
                 ),
             ]
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import aws_cdk as cdk
 from aws_cdk import aws_budgets as budgets
@@ -13,6 +13,9 @@ from constructs import Construct
 
 from trainium_constructs.acknowledgements import acknowledge, as_reported, wildcard
 from trainium_constructs.roles import service_role
+
+if TYPE_CHECKING:
+    from trainium_constructs.cluster import Cluster
 
 
 class ScaleDown(Construct):
@@ -26,7 +29,7 @@ class ScaleDown(Construct):
     Args:
         scope: parent construct.
         construct_id: construct id.
-        cluster_name: name of the cluster.
+        cluster: the cluster; its name is needed before it exists.
         node_group: name of the node group.
         max_nodes: upper limit of the group, which the call has to repeat.
         at: UTC time, ``YYYY-MM-DDThh:mm:ss``.
@@ -38,7 +41,7 @@ class ScaleDown(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        cluster_name: str,
+        cluster: Cluster,
         node_group: str,
         max_nodes: int,
         at: str | None,
@@ -47,7 +50,7 @@ class ScaleDown(Construct):
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
         group_arn = stack.format_arn(
-            service="eks", resource="nodegroup", resource_name=f"{cluster_name}/{node_group}/*"
+            service="eks", resource="nodegroup", resource_name=f"{cluster.name}/{node_group}/*"
         )
         self._role = service_role(
             self,
@@ -70,7 +73,7 @@ class ScaleDown(Construct):
         # REST form.
         self._call = json.dumps(
             {
-                "ClusterName": cluster_name,
+                "ClusterName": cluster.name,
                 "NodegroupName": node_group,
                 "ScalingConfig": {"MinSize": 0, "MaxSize": max_nodes, "DesiredSize": 0},
             }

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from aws_cdk import aws_iam as iam
 
+    from trainium_constructs.cluster import Cluster
+
 ROLE_LABEL = "specdec/nodes"
 """Node label; its value is ``system`` or ``accelerator``."""
 
@@ -68,14 +70,19 @@ def tag_instances(name: str, tags: Mapping[str, str]) -> list[ec2.CfnLaunchTempl
 class SystemNodes(Construct):
     """One small node for DNS, add-on controllers and the benchmark, so that none of them runs on the
     accelerator node.
+
+    Attributes:
+        count: how many there are.
     """
+
+    count = system_node.NODES
 
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        cluster_name: str,
+        cluster: Cluster,
         role: iam.Role,
         subnet_ids: Sequence[str],
         instance_type: str,
@@ -89,13 +96,13 @@ class SystemNodes(Construct):
                 instance_type=instance_type,
                 metadata_options=metadata_options(),
                 block_device_mappings=[root_volume(system_node.VOLUME_GIB)],
-                tag_specifications=tag_instances(f"{cluster_name}-system", tags),
+                tag_specifications=tag_instances(f"{cluster.cluster.cluster_name}-system", tags),
             ),
         )
         eks.CfnNodegroup(
             self,
             "Group",
-            cluster_name=cluster_name,
+            cluster_name=cluster.cluster.cluster_name,
             node_role=role.role_arn,
             subnets=list(subnet_ids),
             ami_type="AL2023_x86_64_STANDARD",
@@ -105,7 +112,7 @@ class SystemNodes(Construct):
                 id=template.ref, version=template.attr_latest_version_number
             ),
             scaling_config=eks.CfnNodegroup.ScalingConfigProperty(
-                min_size=system_node.NODES, desired_size=system_node.NODES, max_size=system_node.NODES + 1
+                min_size=self.count, desired_size=self.count, max_size=self.count + 1
             ),
             update_config=eks.CfnNodegroup.UpdateConfigProperty(max_unavailable=1),
         )

@@ -12,7 +12,7 @@ from trainium_constructs.addons import addon
 from trainium_constructs.roles import pod_role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from trainium_constructs.cluster import Cluster
 
 _AGENT_ACCOUNT = "cloudwatch-agent"
 _KINDS = ("application", "dataplane", "host", "performance")
@@ -27,14 +27,14 @@ class ContainerLogs(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, cluster_name: str, retention: logs.RetentionDays
+        self, scope: Construct, construct_id: str, *, cluster: Cluster, retention: logs.RetentionDays
     ) -> None:
         super().__init__(scope, construct_id)
         groups = {
             kind: logs.LogGroup(
                 self,
                 kind.title(),
-                log_group_name=f"/aws/containerinsights/{cluster_name}/{kind}",
+                log_group_name=f"/aws/containerinsights/{cluster.name}/{kind}",
                 retention=retention,
                 removal_policy=cdk.RemovalPolicy.DESTROY,
             )
@@ -50,14 +50,12 @@ class Observability(Construct):
     of the newer OpenTelemetry pipeline are not.
     """
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, cluster_name: str, versions: Mapping[str, str]
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, cluster: Cluster) -> None:
         super().__init__(scope, construct_id)
         role = pod_role(
             self,
             "AgentRole",
-            cluster_name=cluster_name,
+            cluster_name=cluster.cluster.cluster_name,
             namespace="amazon-cloudwatch",
             service_account=_AGENT_ACCOUNT,
             managed_policies={
@@ -70,8 +68,7 @@ class Observability(Construct):
             self,
             "CloudWatch",
             name="amazon-cloudwatch-observability",
-            cluster_name=cluster_name,
-            versions=versions,
+            cluster=cluster,
             configuration={
                 "containerInsights": {"enabled": True},
                 "containerLogs": {"enabled": True},

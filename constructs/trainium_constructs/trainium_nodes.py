@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from aws_cdk import aws_iam as iam
 
+    from specdec.catalog.chips import Instance
+    from trainium_constructs.cluster import Cluster
     from trainium_constructs.efa import Efa
 
 Purchase = Literal["on-demand", "reservation", "capacity-block"]
@@ -53,6 +55,7 @@ class TrainiumNodes(Construct):
 
     Attributes:
         name: name of the node group.
+        devices: Neuron devices of one node.
     """
 
     def __init__(
@@ -60,11 +63,11 @@ class TrainiumNodes(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        cluster_name: str,
+        cluster: Cluster,
         role: iam.Role,
         subnet_id: str,
         zone: str,
-        instance_type: str,
+        instance: Instance,
         purchase: Purchase,
         reservation_id: str | None,
         desired_nodes: int,
@@ -74,6 +77,7 @@ class TrainiumNodes(Construct):
         tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, construct_id)
+        self.devices = instance.devices
         self.name = node_group_name(zone=zone, purchase=purchase, reservation_id=reservation_id)
         # The array takes images, container layers, logs and emptyDir volumes off the root volume and onto
         # NVMe.
@@ -85,11 +89,11 @@ class TrainiumNodes(Construct):
             self,
             "LaunchTemplate",
             launch_template_data=ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
-                instance_type=instance_type,
+                instance_type=instance.type,
                 metadata_options=metadata_options(),
                 block_device_mappings=[root_volume(root_volume_gib)],
                 user_data=cdk.Fn.base64(user_data.render()),
-                tag_specifications=tag_instances(f"{cluster_name}-accelerator", tags),
+                tag_specifications=tag_instances(f"{cluster.cluster.cluster_name}-accelerator", tags),
                 network_interfaces=efa.interfaces if efa else None,
                 placement=efa.placement if efa else None,
                 instance_market_options=(
@@ -111,7 +115,7 @@ class TrainiumNodes(Construct):
         eks.CfnNodegroup(
             self,
             "Group",
-            cluster_name=cluster_name,
+            cluster_name=cluster.cluster.cluster_name,
             nodegroup_name=self.name,
             node_role=role.role_arn,
             subnets=[subnet_id],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aws_cdk import aws_eks_v2 as eks
@@ -21,12 +22,31 @@ the rest is for the event's other fields.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What is watched of one variant.
+
+    Attributes:
+        variant: its name in metrics.
+        name: Kubernetes name of its Deployment.
+        devices: Neuron devices it claims.
+    """
+
+    variant: str
+    name: str
+    devices: int
+
+
 class Workloads(Construct):
     """Applies one manifest after another, and deletes them in the opposite order.
 
     Each chart is a resource of its own: objects of a custom resource whose creation failed are never deleted,
     so small manifests leave less behind, and ``overwrite`` lets the next attempt go over it. A chart too
     large for one event becomes several, in its order.
+
+    Attributes:
+        namespace: Kubernetes namespace of the servers.
+        servers: one for each variant, the baseline first.
 
     Raises:
         ValueError: one object alone is too large.
@@ -39,8 +59,11 @@ class Workloads(Construct):
         *,
         cluster: eks.ICluster,
         manifests: Mapping[str, Sequence[Object]],
+        namespace: str,
+        servers: Sequence[Server],
     ) -> None:
         super().__init__(scope, construct_id)
+        self.namespace, self.servers = namespace, tuple(servers)
         previous: Construct | None = None
         for name, objects in manifests.items():
             for number, part in enumerate(split(name, objects), 1):

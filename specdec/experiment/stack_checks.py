@@ -10,22 +10,13 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from specdec.catalog.addons import ADDONS
 from specdec.catalog.chips import INSTANCES
 from specdec.catalog.regions import WITHOUT_BUDGETS
 from specdec.errors import Mistake
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Capacity, Cluster, Guards, Placement, Variant
-
-ADDONS = (
-    "vpc-cni",
-    "kube-proxy",
-    "eks-pod-identity-agent",
-    "coredns",
-    "aws-mountpoint-s3-csi-driver",
-    "amazon-cloudwatch-observability",
-)
-"""The EKS add-ons of the stack."""
 
 OWN_TAGS = ("experiment", "owner", "variants")
 """Tags that follow from the experiment itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import aws_cdk as cdk
@@ -22,33 +23,34 @@ from tests.publish.test_datums import manifest
 from trainium_constructs import container_insights as insights
 from trainium_constructs.alarms import Alarms
 from trainium_constructs.dashboards import Dashboards
+from trainium_constructs.workloads import Server
 
 SERVICES = {"baseline": "qwen-vllm", "speculative": "qwen-sd-vllm", "tuned": "qwen-tuned-vllm"}
 CASES = ["count", "sonnet"]
+WATCHED: dict[str, Any] = {
+    "experiment": "exp",
+    "cluster": SimpleNamespace(name="exp-us"),
+    "system_nodes": SimpleNamespace(count=1),
+    "workloads": SimpleNamespace(
+        namespace="specdec", servers=[Server(variant, name, 8) for variant, name in SERVICES.items()]
+    ),
+}
+"""What monitoring reads of the constructs it watches."""
 OURS = {(one.namespace, one.name): one for one in (*series.exact(metrics.ALL), *series.RUN, *series.LLMPERF)}
 THEIRS = {one.name: one for one in insights.ALL}
 
 
 def build(scope: Construct, **changes: Any) -> tuple[Dashboards, Alarms]:
-    common: dict[str, Any] = {
-        "experiment": "exp",
-        "cluster_name": "exp-us",
-        "services": SERVICES,
-        "namespace": "specdec",
-        "system_nodes": 1,
-    }
-    alarms = Alarms(scope, "Alarms", **common)
+    alarms = Alarms(scope, "Alarms", **WATCHED)
     given: dict[str, Any] = {
-        "name": "exp-us",
+        "accelerators": SimpleNamespace(devices=16),
+        "alarms": alarms,
         "metrics": metrics.ALL,
         "test_cases": CASES,
         "llmperf_test_cases": list(PUBLISHED_CASES),
-        "devices_per_node": 16,
-        "devices_per_service": 8,
         "node_usd_per_hour": 35.76,
-        "alarms": alarms.all,
     }
-    return Dashboards(scope, "Dashboards", **common, **{**given, **changes}), alarms
+    return Dashboards(scope, "Dashboards", **{**WATCHED, **given, **changes}), alarms
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +183,15 @@ def test_a_search_names_a_schema_that_the_agent_emits_and_one_group_of_devices(
         assert len(text) < 1024, "the longest search that CloudWatch takes"
 
 
+def test_device_groups_follow_what_each_variant_claims() -> None:
+    stack = cdk.Stack(cdk.App(), "S", env=cdk.Environment(region="us-east-2"))
+    servers = [Server("baseline", "half", 8), Server("tuned", "whole", 16)]
+    build(stack, workloads=SimpleNamespace(namespace="specdec", servers=servers))
+    text = json.dumps(Template.from_stack(stack).to_json())
+    labels = re.findall(r"devices (\d+ to \d+)", text)
+    assert labels == ["0 to 7", "8 to 15", "0 to 15"]
+
+
 def test_speed_up_is_baseline_over_variant(bodies: dict[str, dict[str, Any]]) -> None:
     widget = next(
         w for w in bodies["exp-us"]["widgets"] if w["properties"].get("title", "").startswith("Speed-up")
@@ -234,16 +245,9 @@ def test_an_undocumented_dimension_set_is_refused() -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("accelerator_hours", 25), ("unready_minutes", 0)])
 def test_an_alarm_longer_than_cloudwatch_looks_back_is_refused(field: str, value: int) -> None:
-    given: dict[str, Any] = {
-        "experiment": "e",
-        "cluster_name": "c",
-        "services": SERVICES,
-        "namespace": "n",
-        "system_nodes": 1,
-        field: value,
-    }
+    options: dict[str, Any] = {**WATCHED, field: value}
     with pytest.raises(ValueError, match=field):
-        Alarms(cdk.Stack(cdk.App(), "S"), "A", **given)
+        Alarms(cdk.Stack(cdk.App(), "S"), "A", **options)
 
 
 def test_alarms_stay_silent_without_data_and_speak_of_a_remedy(template: dict[str, Any]) -> None:
