@@ -1,47 +1,21 @@
-"""Cross-checks of an experiment: pairs of fields that cannot go together, and what each would cost if missed.
-
-Each check names the sections it reads and runs when those are valid by themselves, so that one run reports
-all mistakes.
-"""
+"""Cross-checks of an experiment: pairs of fields that cannot go together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from specdec.catalog.chips import INSTANCES
 from specdec.catalog.regions import OFFERS
 from specdec.errors import Mistake
 from specdec.experiment.models import with_own
-from specdec.experiment.serving_checks import serving_checks
+from specdec.experiment.registry import check
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Benchmark, Capacity, ModelFacts, Placement, Serving, Variant
 
-Check = Callable[..., Iterator[Mistake]]
-_CHECKS: list[tuple[tuple[str, ...], Check]] = []
 
-
-def _reads(*sections: str) -> Callable[[Check], Check]:
-    def register(check: Check) -> Check:
-        _CHECKS.append((sections, check))
-        return check
-
-    return register
-
-
-def cross_checks(parts: dict[str, Any]) -> list[Mistake]:
-    """Every mistake that the valid sections in ``parts`` make together."""
-    found = [
-        mistake
-        for sections, check in _CHECKS
-        if all(section in parts for section in sections)
-        for mistake in check(*(parts[section] for section in sections))
-    ]
-    return [*found, *serving_checks(parts)]
-
-
-@_reads("variants")
+@check
 def _one_baseline(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
     if all(variant.speculative for variant in variants):
         yield Mistake(
@@ -56,7 +30,7 @@ def _one_baseline(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
             yield Mistake(f"variants.{field}", value, "is used twice", "Give each variant its own")
 
 
-@_reads("variants")
+@check
 def _speculation_is_whole(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
     for index, variant in enumerate(variants):
         given = {"mode": variant.mode, "draft": variant.draft, "window": variant.window}
@@ -73,27 +47,27 @@ def _speculation_is_whole(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
                 )
 
 
-@_reads("serving", "variants", "models")
+@check
 def _tokenizers_match(
-    serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]
+    serving: Serving, variants: tuple[Variant, ...], models: Mapping[str, ModelFacts]
 ) -> Iterator[Mistake]:
-    models = with_own(own)
-    target = models.get(serving.target)
-    choices = f'Use one of {", ".join(models)}, or describe it in [models."<id>"]'
+    known = with_own(models)
+    target = known.get(serving.target)
+    choices = f'Use one of {", ".join(known)}, or describe it in [models."<id>"]'
     if target is None:
         yield Mistake("serving.target", serving.target, "is not in the model catalogue", choices)
         return
     for index, variant in enumerate(variants):
         if variant.draft is None:
             continue
-        draft = models.get(variant.draft)
+        draft = known.get(variant.draft)
         field = f"variants[{index}].draft"
         if draft is None:
             yield Mistake(field, variant.draft, "is not in the model catalogue", choices)
             continue
         alike = [
             m.id
-            for m in models.values()
+            for m in known.values()
             if m.tokenizer == target.tokenizer and m.parameters < target.parameters
         ]
         if (draft.tokenizer, draft.vocabulary) != (target.tokenizer, target.vocabulary):
@@ -110,9 +84,9 @@ def _tokenizers_match(
             )
 
 
-@_reads("serving", "capacity", "variants", "models")
+@check
 def _parallelism_fits(
-    serving: Serving, capacity: Capacity, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]
+    serving: Serving, capacity: Capacity, variants: tuple[Variant, ...], models: Mapping[str, ModelFacts]
 ) -> Iterator[Mistake]:
     instance = INSTANCES.get(capacity.instance_type)
     if instance is None:
@@ -123,7 +97,7 @@ def _parallelism_fits(
             f"Use one of {', '.join(INSTANCES)}",
         )
         return
-    known = with_own(own)
+    known = with_own(models)
     target = known.get(serving.target)
     for field, degree, devices, sequences, draft in _degrees(serving, variants):
         if target and (
@@ -153,11 +127,11 @@ def _parallelism_fits(
                 f"is not a set of neighbouring devices on {instance.type}",
                 f"Use one of {', '.join(map(str, instance.claim_sizes))}",
             )
-        models = [model for model in (target, known.get(draft or "")) if model]
+        loaded = [model for model in (target, known.get(draft or "")) if model]
         copies = max(1, degree // target.kv_heads) if target else 1
         need = sum(
             m.weight_bytes() + m.kv_bytes_per_token() * copies * serving.max_model_len * sequences
-            for m in models
+            for m in loaded
         )
         have = devices * instance.hbm_bytes_per_device
         if need > have:
@@ -192,11 +166,11 @@ def _degrees(
         yield (f"variants[{index}]." if own else "serving.", *values)
 
 
-@_reads("serving", "variants", "models")
+@check
 def _lengths_fit(
-    serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]
+    serving: Serving, variants: tuple[Variant, ...], models: Mapping[str, ModelFacts]
 ) -> Iterator[Mistake]:
-    target = with_own(own).get(serving.target)
+    target = with_own(models).get(serving.target)
     if target and serving.max_model_len > target.max_positions:
         yield Mistake(
             "serving.max_model_len",
@@ -214,7 +188,7 @@ def _lengths_fit(
             )
 
 
-@_reads("regions", "capacity", "placement")
+@check
 def _placement(
     regions: tuple[str, ...], capacity: Capacity, placement: dict[str, Placement]
 ) -> Iterator[Mistake]:
@@ -266,7 +240,7 @@ def _placement(
         )
 
 
-@_reads("capacity")
+@check
 def _node_counts(capacity: Capacity) -> Iterator[Mistake]:
     if capacity.desired_nodes > capacity.max_nodes:
         yield Mistake(
@@ -277,7 +251,7 @@ def _node_counts(capacity: Capacity) -> Iterator[Mistake]:
         )
 
 
-@_reads("benchmark")
+@check
 def _rate_goes_with_arrival(benchmark: Benchmark) -> Iterator[Mistake]:
     if benchmark.arrival == "closed" and benchmark.rate is not None:
         yield Mistake(

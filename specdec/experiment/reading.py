@@ -11,9 +11,11 @@ from typing import Annotated, Any, cast, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from specdec.errors import BadInputError, Mistake
-from specdec.experiment.checks import cross_checks
+from specdec.experiment import checks as checks
+from specdec.experiment import serving_checks as serving_checks
+from specdec.experiment import stack_checks as stack_checks
 from specdec.experiment.fields import Experiment, Section
-from specdec.experiment.stack_checks import stack_checks
+from specdec.experiment.registry import mistakes_of
 
 
 def load(path: Path) -> Experiment:
@@ -70,9 +72,7 @@ def parse(text: str, *, source: str = "experiment") -> Experiment:
         if name not in Experiment.model_fields
     )
     wrong = {mistake.field for mistake in mistakes}
-    mistakes.extend(
-        mistake for mistake in (*cross_checks(parts), *stack_checks(parts)) if mistake.field not in wrong
-    )
+    mistakes.extend(mistake for mistake in mistakes_of(parts) if mistake.field not in wrong)
     if mistakes:
         raise BadInputError(source, mistakes)
     return Experiment(**parts)

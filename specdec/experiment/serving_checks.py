@@ -4,14 +4,15 @@ and money, refused at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from specdec.catalog.chips import INSTANCES
 from specdec.catalog.models import MODELS
 from specdec.catalog.stacks import STACKS, stacks_with
 from specdec.errors import Mistake
 from specdec.experiment.models import missing_facts, with_own
+from specdec.experiment.registry import check
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Benchmark, Capacity, ModelFacts, Serving, Variant
@@ -39,16 +40,7 @@ PROMPT_TOKENS = 64
 """A short prompt with its chat template; longer ones are refused by the server one by one."""
 
 
-def serving_checks(parts: dict[str, Any]) -> list[Mistake]:
-    """Every mistake that the valid sections in ``parts`` make for the services."""
-    return [
-        mistake
-        for check, sections in _CHECKS.items()
-        if all(section in parts for section in sections)
-        for mistake in check(*(parts[section] for section in sections))
-    ]
-
-
+@check
 def _own_models(models: Mapping[str, ModelFacts]) -> Iterator[Mistake]:
     for model, facts in models.items():
         missing = [] if model in MODELS else missing_facts(facts)
@@ -61,6 +53,7 @@ def _own_models(models: Mapping[str, ModelFacts]) -> Iterator[Mistake]:
             )
 
 
+@check
 def _stack(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
     stack = STACKS.get(serving.stack)
     if stack is None:
@@ -86,15 +79,16 @@ def _stack(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]
         )
 
 
+@check
 def _draft_class(
-    serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]
+    serving: Serving, variants: tuple[Variant, ...], models: Mapping[str, ModelFacts]
 ) -> Iterator[Mistake]:
-    stack, models = STACKS.get(serving.stack), with_own(own)
-    target = models.get(serving.target)
+    stack, known = STACKS.get(serving.stack), with_own(models)
+    target = known.get(serving.target)
     if stack is None or target is None or stack.generation == "native":
         return
     for index, variant in enumerate(variants):
-        draft = models.get(variant.draft or "")
+        draft = known.get(variant.draft or "")
         field = f"variants[{index}].draft"
         if draft is None or draft.tokenizer != target.tokenizer:
             continue
@@ -110,7 +104,7 @@ def _draft_class(
         elif variant.mode == "fused" and draft.architecture != target.architecture:
             alike = [
                 m.id
-                for m in models.values()
+                for m in known.values()
                 if m.architecture == target.architecture and m.parameters < target.parameters
             ]
             yield Mistake(
@@ -122,11 +116,12 @@ def _draft_class(
             )
 
 
+@check
 def _gated(
-    serving: Serving, variants: tuple[Variant, ...], own: Mapping[str, ModelFacts]
+    serving: Serving, variants: tuple[Variant, ...], models: Mapping[str, ModelFacts]
 ) -> Iterator[Mistake]:
-    models = with_own(own)
-    gated = [model for model in serving.loaded_models(variants) if model in models and models[model].gated]
+    known = with_own(models)
+    gated = [model for model in serving.loaded_models(variants) if model in known and known[model].gated]
     if gated and serving.hf_token_secret is None:
         yield Mistake(
             "serving.hf_token_secret",
@@ -136,6 +131,7 @@ def _gated(
         )
 
 
+@check
 def _room(serving: Serving, variants: tuple[Variant, ...], benchmark: Benchmark) -> Iterator[Mistake]:
     window = max((variant.window or 0 for variant in variants), default=0)
     need = PROMPT_TOKENS + benchmark.output_tokens + window
@@ -150,6 +146,7 @@ def _room(serving: Serving, variants: tuple[Variant, ...], benchmark: Benchmark)
         )
 
 
+@check
 def _temperature(serving: Serving, variants: tuple[Variant, ...], benchmark: Benchmark) -> Iterator[Mistake]:
     if benchmark.temperature > 0 and any(variant.speculative for variant in variants):
         yield Mistake(
@@ -160,6 +157,7 @@ def _temperature(serving: Serving, variants: tuple[Variant, ...], benchmark: Ben
         )
 
 
+@check
 def _overrides(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
     tables = [
         ("serving.overrides", serving.overrides),
@@ -184,6 +182,7 @@ def _overrides(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mist
                 )
 
 
+@check
 def _logical_cores(serving: Serving, capacity: Capacity) -> Iterator[Mistake]:
     instance = INSTANCES.get(capacity.instance_type)
     if instance is None:
@@ -207,6 +206,7 @@ def _logical_cores(serving: Serving, capacity: Capacity) -> Iterator[Mistake]:
         )
 
 
+@check
 def _nodes(serving: Serving, capacity: Capacity, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
     instance = INSTANCES.get(capacity.instance_type)
     if instance is None:
@@ -233,6 +233,7 @@ def _nodes(serving: Serving, capacity: Capacity, variants: tuple[Variant, ...]) 
         )
 
 
+@check
 def _service_names(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
     for index, variant in enumerate(variants):
         if variant.service in CHART_NAMES:
@@ -242,17 +243,3 @@ def _service_names(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
                 "is the name of a part of the experiment itself",
                 "Use another",
             )
-
-
-_CHECKS: dict[Callable[..., Iterator[Mistake]], tuple[str, ...]] = {
-    _own_models: ("models",),
-    _stack: ("serving", "variants"),
-    _draft_class: ("serving", "variants", "models"),
-    _gated: ("serving", "variants", "models"),
-    _room: ("serving", "variants", "benchmark"),
-    _temperature: ("serving", "variants", "benchmark"),
-    _overrides: ("serving", "variants"),
-    _logical_cores: ("serving", "capacity"),
-    _nodes: ("serving", "capacity", "variants"),
-    _service_names: ("variants",),
-}

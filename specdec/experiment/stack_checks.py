@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from specdec.catalog.addons import ADDONS
 from specdec.catalog.chips import INSTANCES
 from specdec.catalog.regions import WITHOUT_BUDGETS
 from specdec.errors import Mistake
+from specdec.experiment.registry import check
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Capacity, Cluster, Guards, Placement, Variant
@@ -28,16 +29,7 @@ _TAG = re.compile(r"[\w\s.:/=+\-@]*")
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/[\w+=,.@/-]+")
 
 
-def stack_checks(parts: dict[str, Any]) -> list[Mistake]:
-    """Every mistake that the valid sections in ``parts`` make for the stack."""
-    return [
-        mistake
-        for sections, check in _CHECKS
-        if all(section in parts for section in sections)
-        for mistake in check(*(parts[section] for section in sections))
-    ]
-
-
+@check
 def _addresses(cluster: Cluster) -> Iterator[Mistake]:
     try:
         network = ipaddress.IPv4Network(cluster.vpc_cidr)
@@ -100,6 +92,7 @@ _PRIVATE = tuple(
 )
 
 
+@check
 def _principals(cluster: Cluster) -> Iterator[Mistake]:
     arns = cluster.admin_principal_arns
     for index, arn in enumerate(arns):
@@ -116,6 +109,7 @@ def _principals(cluster: Cluster) -> Iterator[Mistake]:
             yield Mistake(field, arn, "is named twice, and a principal has one access entry", "Name it once")
 
 
+@check
 def _addon_versions(cluster: Cluster) -> Iterator[Mistake]:
     for name, version in cluster.addon_versions.items():
         if name not in ADDONS:
@@ -135,6 +129,7 @@ def _addon_versions(cluster: Cluster) -> Iterator[Mistake]:
             )
 
 
+@check
 def _second_zones(placement: dict[str, Placement]) -> Iterator[Mistake]:
     for region, place in placement.items():
         second = place.second_zone
@@ -152,12 +147,14 @@ def _second_zones(placement: dict[str, Placement]) -> Iterator[Mistake]:
             yield Mistake(field, second, f"is not a zone of {region}", f"Use one like {region}a")
 
 
+@check
 def _region_names(regions: tuple[str, ...]) -> Iterator[Mistake]:
     for region in regions:
         if not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-\d", region):
             yield Mistake("regions", region, "is not the name of an AWS region", "Use one like us-east-2")
 
 
+@check
 def _efa_cards(capacity: Capacity) -> Iterator[Mistake]:
     instance = INSTANCES.get(capacity.instance_type)
     if capacity.efa and instance is not None and instance.efa_cards == 0:
@@ -166,6 +163,7 @@ def _efa_cards(capacity: Capacity) -> Iterator[Mistake]:
         )
 
 
+@check
 def _tag_rules(owner: str, tags: dict[str, str], variants: tuple[Variant, ...]) -> Iterator[Mistake]:
     names = " ".join(variant.name for variant in variants)
     own = {"owner": owner, "variants": names}
@@ -191,6 +189,7 @@ def _tag_rules(owner: str, tags: dict[str, str], variants: tuple[Variant, ...]) 
         yield Mistake("tags", len(tags), "are more than a resource can take beside our own", "Use at most 30")
 
 
+@check
 def _guard_pairs(guards: Guards) -> Iterator[Mistake]:
     pair = {"monthly_budget_usd": guards.monthly_budget_usd, "budget_email": guards.budget_email}
     if None in pair.values():
@@ -215,6 +214,7 @@ def _guard_pairs(guards: Guards) -> Iterator[Mistake]:
             )
 
 
+@check
 def _budget_regions(regions: tuple[str, ...], guards: Guards) -> Iterator[Mistake]:
     without = [region for region in regions if region in WITHOUT_BUDGETS]
     if guards.monthly_budget_usd is not None and without:
@@ -225,16 +225,3 @@ def _budget_regions(regions: tuple[str, ...], guards: Guards) -> Iterator[Mistak
             "Remove it and make the budget in the console, where it is of the account; the scale_down guards"
             " work everywhere",
         )
-
-
-_CHECKS: tuple[tuple[tuple[str, ...], Callable[..., Iterator[Mistake]]], ...] = (
-    (("cluster",), _addresses),
-    (("cluster",), _principals),
-    (("cluster",), _addon_versions),
-    (("regions",), _region_names),
-    (("placement",), _second_zones),
-    (("capacity",), _efa_cards),
-    (("owner", "tags", "variants"), _tag_rules),
-    (("guards",), _guard_pairs),
-    (("regions", "guards"), _budget_regions),
-)

@@ -1,10 +1,12 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from specdec.catalog.models import MODELS, Model
-from specdec.errors import BadInputError
+from specdec.errors import BadInputError, Mistake
 from specdec.experiment.reading import load, parse
+from specdec.experiment.registry import check
 
 DEFAULT = Path(__file__).parents[2] / "experiment.toml"
 
@@ -124,3 +126,11 @@ def test_parameter_counts_follow_from_the_shape(model: Model) -> None:
 def test_brackets_without_end_are_a_mistake_of_the_file() -> None:
     with pytest.raises(BadInputError, match="is nested too deeply"):
         parse("name = " + "[" * 5000)
+
+
+def test_a_check_names_the_sections_it_reads() -> None:
+    with pytest.raises(TypeError, match="takes servings: not a field of Experiment"):
+
+        @check
+        def _misspelt(servings: object, variants: object) -> Iterator[Mistake]:  # pyright: ignore[reportUnusedFunction]
+            yield Mistake("", servings, "", str(variants))
