@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from specdec.benchmark.prompts import Prompt
@@ -38,12 +39,13 @@ class Block:
 def blocks(plan: Plan) -> Iterator[Block]:
     """The blocks of a run.
 
-    A closed loop gets blocks of one test case, of at least ``concurrency`` requests where its repeats allow,
-    so that what runs together is alike. An open loop gets one block per repeat with all prompts shuffled, so
-    that arrivals mix.
+    A closed loop gets blocks of one test case, as many as ``concurrency`` requests each allow: what disturbs
+    a block is a source of error, and only a number of blocks shows its size. Which prompts share a block
+    changes from repeat to repeat. An open loop gets one block per repeat with all prompts shuffled, so that
+    arrivals mix.
 
-    The variants' order is rotated from block to block such that each comes first equally often in every test
-    case, up to one: a drift of the machine then falls on all of them alike.
+    The variants' order is rotated from block to block (A-B-B-A with two) such that each comes first equally
+    often in every test case, up to one: a drift of the machine then falls on all of them alike.
     """
     chosen = random.Random(plan.seed)
     variants = list(range(len(plan.targets)))
@@ -65,13 +67,23 @@ def _pairs(plan: Plan, chosen: random.Random) -> Iterator[tuple[int, int, list[t
     cases: dict[str, list[Prompt]] = {}
     for prompt in plan.prompts:
         cases.setdefault(prompt.test_case, []).append(prompt)
-    together = {name: -(-plan.concurrency // len(prompts)) for name, prompts in cases.items()}
-    for first in range(plan.repeats):
-        for index, (name, prompts) in enumerate(cases.items()):
-            step = together[name]
-            if first % step == 0:
-                repeats = range(first, min(first + step, plan.repeats))
-                yield index, first // step, [(prompt, repeat) for repeat in repeats for prompt in prompts]
+    split = [_split(prompts, plan, chosen) for prompts in cases.values()]
+    for part in range(max(map(len, split))):
+        for index, parts in enumerate(split):
+            if part < len(parts):
+                yield index, part, parts[part]
+
+
+def _split(prompts: list[Prompt], plan: Plan, chosen: random.Random) -> list[list[tuple[Prompt, int]]]:
+    """One test case in as many parts of about equal size as have ``concurrency`` requests each."""
+    pairs: list[tuple[Prompt, int]] = []
+    for repeat in range(plan.repeats):
+        shuffled = list(prompts)
+        chosen.shuffle(shuffled)
+        pairs.extend((prompt, repeat) for prompt in shuffled)
+    parts = max(1, len(pairs) // plan.concurrency)
+    ends = [len(pairs) * part // parts for part in range(parts + 1)]
+    return [pairs[start:end] for start, end in pairwise(ends)]
 
 
 def warmup(plan: Plan) -> tuple[Job, ...]:

@@ -24,10 +24,36 @@ def test_every_prompt_and_repeat_once_in_blocks_of_one_test_case(make_plan: Make
         assert {job.block for job in block.jobs} == {number}
 
 
-def test_repeats_are_put_together_until_the_block_can_fill_the_concurrency(make_plan: MakePlan) -> None:
-    plan = make_plan(TWO, count=3, concurrency=8, repeats=7)
-    # Three prompts and eight in flight: three repeats at a time, and the one that is left.
-    assert [len(block.jobs) for block in blocks(plan)] == [9, 9, 3]
+@pytest.mark.parametrize(
+    ("prompts", "concurrency", "repeats", "sizes"),
+    [
+        (3, 8, 7, [10, 11]),  # repeats together, until a block fills the concurrency
+        (8, 4, 2, [4, 4, 4, 4]),
+        (6, 4, 2, [4, 4, 4]),
+        (5, 1, 1, [1, 1, 1, 1, 1]),
+        (4, 8, 1, [4]),  # fewer requests than fly together
+        (7, 4, 1, [7]),
+    ],
+)
+def test_blocks_are_as_many_as_the_concurrency_allows(
+    prompts: int, concurrency: int, repeats: int, sizes: list[int], make_plan: MakePlan
+) -> None:
+    plan = make_plan(TWO, count=prompts, concurrency=concurrency, repeats=repeats)
+    assert [len(block.jobs) for block in blocks(plan)] == sizes
+
+
+def test_other_prompts_share_a_block_in_the_next_repeat(make_plan: MakePlan) -> None:
+    parts = [
+        {job.prompt.id for job in block.jobs}
+        for block in blocks(make_plan(TWO, count=8, concurrency=4, repeats=2))
+    ]
+    assert parts[0] | parts[1] == parts[2] | parts[3]
+    assert parts[0] not in parts[2:]
+
+
+def test_two_variants_take_turns_a_b_b_a(make_plan: MakePlan) -> None:
+    orders = [block.order for block in blocks(make_plan(TWO, count=8, concurrency=2, repeats=1))]
+    assert orders[0] == orders[2] == orders[1][::-1] == orders[3][::-1]
 
 
 @pytest.mark.parametrize("variants", [2, 3])
