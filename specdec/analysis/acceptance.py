@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from specdec.analysis.conventions import Convention
 from specdec.analysis.step_reading import read_steps
 from specdec.analysis.verdict import Acceptance, PositionAcceptance, StepSource
+from specdec.catalog.conventions import Convention
 from specdec.runs.record import RequestRecord
 
 

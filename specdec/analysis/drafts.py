@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specdec.analysis.advice import DraftRow, WindowAdvice
-from specdec.analysis.conventions import Convention
 from specdec.analysis.window import acceptance_for
+from specdec.catalog.conventions import Convention
 
 
 def compare_drafts(mixes: Sequence[WindowAdvice], convention: Convention) -> tuple[DraftRow, ...]:

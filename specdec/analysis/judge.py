@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from specdec.analysis.acceptance import acceptance, reports_proposals
-from specdec.analysis.conventions import Convention, convention_of, is_local
+from specdec.analysis.conventions import convention_of, is_local
 from specdec.analysis.cost import in_flight, token_cost
 from specdec.analysis.drafts import compare_drafts
 from specdec.analysis.moderation import NOTHING_COMMON, CommonSpread, common_spread
@@ -30,6 +30,7 @@ from specdec.analysis.verdict import (
 )
 from specdec.analysis.windows import windows_of
 from specdec.catalog.chips import INSTANCES
+from specdec.catalog.conventions import Convention
 from specdec.catalog.models import MODELS
 from specdec.catalog.prices import NodePrice, price_of
 from specdec.metrics.definition import Metric

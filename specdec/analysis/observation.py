@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from specdec.analysis.acceptance import drafted_steps, mean_proposal, reports_proposals
-from specdec.analysis.conventions import Convention, Floats
+from specdec.analysis.conventions import Floats
 from specdec.analysis.step_reading import read_steps
+from specdec.catalog.conventions import Convention
 from specdec.metrics.tpot import TPOT
 from specdec.runs.record import RequestRecord
 

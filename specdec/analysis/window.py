@@ -22,8 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specdec.analysis.conventions import Convention, Floats
+from specdec.analysis.conventions import Floats
 from specdec.analysis.observation import Observation
+from specdec.catalog.conventions import Convention
 
 LARGEST = 15
 """Largest window that is predicted: the largest the published experiment tried."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from specdec.catalog.conventions import NXDI_FUSED, TEXTBOOK, Convention
+
 Generation = Literal["nxdi-v0", "nxdi-v1", "native"]
 """``nxdi-v0``: Neuron's vLLM V0 fork. ``nxdi-v1``: the V1 plugin on NxD Inference. ``native``: vllm-neuron
 1.x without it.
@@ -16,11 +18,6 @@ Generation = Literal["nxdi-v0", "nxdi-v1", "native"]
 Evidence = Literal["published", "documented", "unverified"]
 """How sure a mode is: run in public by its makers; described in their docs; put together from source or for
 other models only.
-"""
-
-Convention = Literal["textbook", "nxdi-fused"]
-"""Tokens one step may emit at window k. ``textbook``: up to k + 1. ``nxdi-fused`` (NxD Inference): up to
-k.
 """
 
 
@@ -53,7 +50,7 @@ class ServingStack:
         released: date of the release, ISO.
         generation: see ``Generation``; decides how configuration is passed.
         modes: supported modes; a mode that is absent cannot be asked for.
-        convention: see ``Convention``.
+        convention: tokens one step may emit.
         counters_real: whether vLLM's speculative-decoding counters carry values.
         defects: what is known to go wrong.
         sources: where this was read, with dates.
@@ -113,7 +110,7 @@ STACKS = {
                     note="EAGLE 1 with a prepared Llama draft; Qwen3 drafts lack the `fc` layer",
                 ),
             },
-            convention="nxdi-fused",
+            convention=NXDI_FUSED,
             counters_real=False,
             defects=(
                 "V0 engine: end of support announced 2025-12-16",
@@ -145,7 +142,7 @@ STACKS = {
                     note="EAGLE 1; EAGLE 3 for Llama-3.1-8B only, with overrides = { is_eagle3 = true }",
                 ),
             },
-            convention="nxdi-fused",
+            convention=NXDI_FUSED,
             counters_real=False,
             defects=(
                 "no plain draft model",
@@ -177,7 +174,7 @@ STACKS = {
                     ),
                 ),
             },
-            convention="nxdi-fused",
+            convention=NXDI_FUSED,
             counters_real=False,
             defects=(
                 "no plain draft model (known issue 5 of the V1 guide)",
@@ -199,7 +196,7 @@ STACKS = {
                     evidence="unverified", method="eagle3", note="EAGLE 3 only; documented for Llama-3.1-8B"
                 ),
             },
-            convention="textbook",
+            convention=TEXTBOOK,
             counters_real=True,
             defects=("no plain draft model", "compile cache not reused (aws-neuron-sdk#1368)"),
             sources=(_DLC, _MIGRATION, _EAGLE3_DESIGN, "aws-neuron/aws-neuron-sdk#1368"),
@@ -222,7 +219,7 @@ STACKS = {
                     ),
                 ),
             },
-            convention="textbook",
+            convention=TEXTBOOK,
             counters_real=True,
             defects=(
                 "no plain draft model",

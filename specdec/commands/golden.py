@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from specdec import console
 from specdec.errors import EXIT_OK, BadInputError, EnvironmentFault, Mistake
 from specdec.golden.settings import FAULTS
+from specdec.golden.truth import Convention
 
 if TYPE_CHECKING:
     from specdec.golden.settings import Settings
@@ -57,7 +58,7 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
 @click.option("--window", type=click.IntRange(min=1), help="Proposals per step, with --acceptance.")
 @click.option(
     "--convention",
-    type=click.Choice(["textbook", "nxdi-fused"]),
+    type=click.Choice(get_args(Convention)),
     default="textbook",
     show_default=True,
     help="A window of k yields up to k + 1 tokens, or up to k.",

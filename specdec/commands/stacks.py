@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import click
 
@@ -22,25 +23,28 @@ def command(as_json: bool, name: str | None) -> None:
     """
     if as_json:
         chosen = [STACKS[name]] if name else list(STACKS.values())
-        click.echo(json.dumps([dataclasses.asdict(stack) for stack in chosen], indent=2))
+        click.echo(json.dumps([_plain(stack) for stack in chosen], indent=2))
     elif name:
         _show(STACKS[name])
     else:
         _table()
 
 
+def _plain(stack: ServingStack) -> dict[str, Any]:
+    return {**dataclasses.asdict(stack), "convention": stack.convention.name}
+
+
 def _table() -> None:
     rows = [("stack", "released", "runs on", "modes", "tokens per step at window k", "server counters")]
     for stack in STACKS.values():
         modes = ", ".join(f"{mode} ({support.evidence})" for mode, support in stack.modes.items())
-        step = "up to k" if stack.convention == "nxdi-fused" else "up to k + 1"
         rows.append(
             (
                 stack.name,
                 stack.released,
                 stack.library,
                 modes,
-                step,
+                f"up to {stack.convention.limit}",
                 "real" if stack.counters_real else "stay zero",
             )
         )

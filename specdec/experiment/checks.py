@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from specdec.catalog.chips import INSTANCES
 from specdec.catalog.regions import OFFERS
+from specdec.catalog.stacks import STACKS
 from specdec.errors import Mistake
 from specdec.experiment.models import with_own
 from specdec.experiment.registry import check
@@ -170,7 +171,7 @@ def _degrees(
 def _lengths_fit(
     serving: Serving, variants: tuple[Variant, ...], models: Mapping[str, ModelFacts]
 ) -> Iterator[Mistake]:
-    target = with_own(models).get(serving.target)
+    target, stack = with_own(models).get(serving.target), STACKS.get(serving.stack)
     if target and serving.max_model_len > target.max_positions:
         yield Mistake(
             "serving.max_model_len",
@@ -179,12 +180,13 @@ def _lengths_fit(
             "Lower it",
         )
     for index, variant in enumerate(variants):
-        if variant.window is not None and variant.window < 2 and variant.mode == "fused":
+        if stack and variant.window is not None and variant.window < stack.convention.smallest:
             yield Mistake(
                 f"variants[{index}].window",
                 variant.window,
-                "emits one token per step in fused mode: a draft for nothing",
-                "Use 2 or more",
+                f"emits one token per step on {stack.name}, where a step emits up to"
+                f" {stack.convention.limit}: a draft for nothing",
+                f"Use {stack.convention.smallest} or more",
             )
 
 

@@ -113,8 +113,8 @@ def predict(experiment: Experiment, region: str) -> list[Prediction]:
             context=serving.max_model_len / 2,
         )
         worst, best = (limit / share for share in EFFICIENCIES)
-        if variant.speculative:
-            best = max(best / SPEED_UPS[1], limit / (variant.window or 1))
+        if variant.window is not None:
+            best = max(best / SPEED_UPS[1], limit / experiment.stack.convention.most(variant.window))
         node = (
             None
             if price is None

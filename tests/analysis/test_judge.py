@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from specdec.analysis.conventions import NXDI_FUSED, TEXTBOOK, convention_of
+from specdec.analysis.conventions import convention_of
 from specdec.analysis.judge import judge
 from specdec.analysis.verdict import Verdict
+from specdec.catalog.conventions import NXDI_FUSED, TEXTBOOK
 from specdec.catalog.prices import NodePrice
 from specdec.runs.record import RequestRecord, ServerSpeculation
 from tests.analysis.simulate import manifest, service

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from specdec.analysis.advise import Measured, advise
-from specdec.analysis.conventions import NXDI_FUSED, TEXTBOOK, Convention
 from specdec.analysis.observation import Observation, observe
 from specdec.analysis.window import (
     LARGEST,
@@ -19,6 +18,7 @@ from specdec.analysis.window import (
     constant_tokens,
     fit,
 )
+from specdec.catalog.conventions import NXDI_FUSED, TEXTBOOK, Convention
 from tests.analysis.simulate import PLAIN_STEP, service
 
 
