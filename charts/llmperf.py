@@ -28,6 +28,7 @@ from charts.objects import (
     restricted,
 )
 from charts.vllm_service import STAGING_SECONDS
+from specdec.benchmark.prompt_files import read as read_prompts
 from specdec.benchmark.prompts import SHIPPED
 from specdec.benchmark.prompts import load as load_prompts
 from specdec.errors import BadInputError, Mistake
@@ -53,6 +54,7 @@ CODE = (
     "runs/__init__.py",
     "runs/bucket.py",
     "runs/record.py",
+    "text.py",
 )
 """What the pod imports, below ``specdec``; a test imports its entry from nothing else."""
 
@@ -126,7 +128,7 @@ class LlmPerf(cdk8s.Chart):
                 for path in sorted(POD.glob("*"))
                 if path.is_file()
             },
-            **({f"prompts-{own.name}": own.read_text(encoding="utf-8")} if own else {}),
+            **({f"prompts-{own.name}": read_prompts(own)} if own else {}),
         }
         code = base64.b64encode(archive(sources())).decode()
         files = f"llmperf-{digest([*texts, *texts.values(), code])}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specdec.text import printable, shortened
+
 EXIT_OK = 0
 EXIT_FAILED = 1
 """The command ran and its answer is no: a run failed, a check found blockers, a comparison did not hold."""
@@ -61,16 +63,23 @@ class Mistake:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.field} = {self.value!r}: {self.problem}. {self.remedy}"
+        return printable(f"{self.field} = {shortened(repr(self.value))}: {self.problem}. {self.remedy}")
+
+
+SHOWN = 20
+"""Mistakes of one input that are printed; the others are counted."""
 
 
 class BadInputError(SpecdecError):
-    """One or more mistakes in an input, all of them reported at once."""
+    """One or more mistakes in an input, reported at once, the first ``SHOWN`` of them in words."""
 
     exit_code = EXIT_BAD_INPUT
 
     def __init__(self, source: str, mistakes: list[Mistake]) -> None:
         count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
-        super().__init__("\n".join([f"{source}: {count}", *(f"  - {mistake}" for mistake in mistakes)]))
+        lines = [f"{printable(source)}: {count}", *(f"  - {mistake}" for mistake in mistakes[:SHOWN])]
+        if len(mistakes) > SHOWN:
+            lines.append(f"  and {len(mistakes) - SHOWN} more")
+        super().__init__("\n".join(lines))
         self.source = source
         self.mistakes = mistakes

@@ -221,12 +221,11 @@ def request_body(target: Target, job: Job, plan: Plan) -> dict[str, Any]:
         "stream_options": {"include_usage": True, "continuous_usage_stats": True},
     }
     if plan.api == "chat":
-        system = [{"role": "system", "content": prompt.system}] if prompt.system else []
-        body["messages"] = [*system, {"role": "user", "content": prompt.text}]
+        body["messages"] = [{"role": turn.role, "content": turn.content} for turn in prompt.conversation]
         if plan.thinking is not None:
             body["chat_template_kwargs"] = {"enable_thinking": plan.thinking}
     else:
-        body["prompt"] = f"{prompt.system}\n{prompt.text}" if prompt.system else prompt.text
+        body["prompt"] = "\n".join(turn.content for turn in prompt.conversation)
     if plan.ignore_eos:
         body["ignore_eos"] = True
     if job.temperature > 0:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, cast
 
+from specdec.benchmark import prompt_files
+from specdec.benchmark.prompt_files import Item
+from specdec.benchmark.prompt_shapes import Turn, fields_of
 from specdec.errors import BadInputError, Mistake
 
 SHIPPED = ("classes", "published", "rehearsal")
@@ -19,17 +21,6 @@ ones for a small model.
 OWN = "own"
 """Test case and class of prompts that name none."""
 
-_TEXT = (str, "a text that is not empty")
-_FIELDS: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "prompt": _TEXT,
-    "id": _TEXT,
-    "test_case": _TEXT,
-    "class": _TEXT,
-    "system": _TEXT,
-    "output_tokens": (int, "a whole number"),
-    "temperature": ((int, float), "a number"),
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
@@ -39,10 +30,13 @@ class Prompt:
         id: unique in its set; records and pairs name it.
         test_case: prompts of one test case are meant to behave alike.
         prompt_class: kind of text that is asked for, see ``RequestRecord``.
-        text: what the user says.
+        text: what the user says last.
         system: what the system message says, or None.
+        turns: what was said between the system message and ``text``, the earliest first.
         output_tokens: instead of the plan's.
         temperature: instead of the plan's.
+        listed: how often the file lists it. Equal prompts are one prompt: what a server answers to the second
+            says nothing new about how prompts differ.
     """
 
     id: str
@@ -50,37 +44,50 @@ class Prompt:
     prompt_class: str
     text: str
     system: str | None = None
+    turns: tuple[Turn, ...] = ()
     output_tokens: int | None = None
     temperature: float | None = None
+    listed: int = 1
+
+    @property
+    def conversation(self) -> tuple[Turn, ...]:
+        """All of it as messages: system, earlier turns, and what the user says last."""
+        system = (Turn("system", self.system),) if self.system else ()
+        return (*system, *self.turns, Turn("user", self.text))
+
+    @property
+    def characters(self) -> int:
+        """Length of everything that is sent."""
+        return sum(len(turn.content) for turn in self.conversation)
 
 
-def load(name: str, *, base: Path | None = None) -> tuple[Prompt, ...]:
+def load(name: str, *, base: Path | None = None, column: str | None = None) -> tuple[Prompt, ...]:
     """The prompts of a shipped set or of a file.
 
-    A file that ends in ``.jsonl`` has one JSON object per line: ``prompt``, and optionally ``id``,
-    ``test_case``, ``class``, ``system``, ``output_tokens``, ``temperature``. Any other file is text, one
-    prompt per line. Empty lines are passed over.
+    Which files are understood, and by what each is recognized, docs/prompts.md lists.
 
     Args:
         name: a shipped set, or the path of a file.
         base: folder that a relative path starts from; the current one by default.
+        column: column or field that holds the prompt; by default the one with a usual name.
 
     Raises:
-        BadInputError: no such set or file, not UTF-8, no prompt in it, or wrong lines, each named.
+        BadInputError: no such set or file, a kind of file that holds no prompts, no prompt in it, or wrong
+            entries, each named.
     """
     if name in SHIPPED:
         text = (files("specdec.benchmark") / "prompt_sets" / f"{name}.jsonl").read_text(encoding="utf-8")
-        return parse(text, source=f"{name}.jsonl", json_lines=True)
-    path = (base or Path()) / name
+        return parse(text, source=f"{name}.jsonl")
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        path = (base or Path()) / name
+        text = prompt_files.read(path)
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         remedy = f"Use a shipped set ({', '.join(SHIPPED)}) or a readable UTF-8 file"
         raise BadInputError(
-            str(path), [Mistake("prompts", name, f"is no shipped set and cannot be read: {reason}", remedy)]
+            name, [Mistake("prompts", name, f"is no shipped set and cannot be read: {reason}", remedy)]
         ) from None
-    return parse(text, source=str(path), json_lines=path.suffix == ".jsonl")
+    return parse(text, source=str(path), column=column)
 
 
 def of_test_cases(prompts: tuple[Prompt, ...], test_cases: tuple[str, ...]) -> tuple[Prompt, ...]:
@@ -100,93 +107,77 @@ def of_test_cases(prompts: tuple[Prompt, ...], test_cases: tuple[str, ...]) -> t
     return tuple(prompt for prompt in prompts if not test_cases or prompt.test_case in test_cases)
 
 
-def parse(text: str, *, source: str, json_lines: bool) -> tuple[Prompt, ...]:
+def parse(text: str, *, source: str, column: str | None = None) -> tuple[Prompt, ...]:
     """Reads prompts from text, see ``load``.
 
+    Args:
+        text: the whole file.
+        source: its path; how it ends says what kind of file it is.
+        column: see ``load``.
+
     Raises:
-        BadInputError: no prompt, or wrong lines; every mistake is in the message.
+        BadInputError: no prompt, or wrong entries.
     """
     mistakes: list[Mistake] = []
-    prompts: dict[str, Prompt] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        field = f"{source}:{number}"
-        if json_lines:
-            prompt = _from_json(line, field, mistakes)
-        else:
-            prompt = Prompt(id=f"line-{number}", test_case=OWN, prompt_class=OWN, text=line.strip())
-        if prompt is None:
-            continue
-        if prompt.id in prompts:
-            mistakes.append(
-                Mistake(field, prompt.id, "is the id of an earlier line too", "Give each prompt its own id")
+    prompts: list[tuple[Item, Prompt]] = []
+    for item in prompt_files.items(text, source=source, column=column, mistakes=mistakes):
+        fields = fields_of(item, column, mistakes)
+        if fields is not None:
+            test_case = fields.test_case or OWN
+            prompt = Prompt(
+                id=fields.id or item.default_id(test_case),
+                test_case=test_case,
+                prompt_class=fields.prompt_class or OWN,
+                text=fields.text,
+                system=fields.system,
+                turns=fields.turns,
+                output_tokens=fields.output_tokens,
+                temperature=fields.temperature,
             )
-        prompts[prompt.id] = prompt
+            prompts.append((item, prompt))
+    unique = _merged(prompts)
+    mistakes.extend(_same_ids(unique))
+    mistakes.extend(_same_text(unique))
     if not prompts and not mistakes:
         mistakes.append(Mistake("prompts", source, "has no prompt in it", "Add at least one line"))
     if mistakes:
         raise BadInputError(source, mistakes)
-    return tuple(prompts.values())
+    return tuple(prompt for _, prompt in unique)
 
 
-def _from_json(line: str, field: str, mistakes: list[Mistake]) -> Prompt | None:
-    shown = line if len(line) <= 60 else line[:57] + "..."
-    try:
-        raw: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        mistakes.append(
-            Mistake(
-                field, shown, f"is not JSON: {error}", 'Write one object per line, e.g. {"prompt": "..."}'
-            )
-        )
-        return None
-    if not isinstance(raw, dict):
-        mistakes.append(Mistake(field, shown, "is not a JSON object", 'Write {"prompt": "..."}'))
-        return None
-    values = cast("dict[str, Any]", raw)
-    wrong = list(_wrong_fields(values, field)) or list(_wrong_values(values, field))
-    if wrong:
-        mistakes.extend(wrong)
-        return None
-    test_case = values.get("test_case", OWN)
-    return Prompt(
-        id=values.get("id", f"{test_case}-{field.rpartition(':')[2]}"),
-        test_case=test_case,
-        prompt_class=values.get("class", OWN),
-        text=values["prompt"],
-        system=values.get("system"),
-        output_tokens=values.get("output_tokens"),
-        temperature=None if "temperature" not in values else float(values["temperature"]),
-    )
+def _merged(prompts: list[tuple[Item, Prompt]]) -> list[tuple[Item, Prompt]]:
+    """Each different prompt once, with how often it is listed."""
+    counts = Counter(_content(prompt) for _, prompt in prompts)
+    first: dict[object, tuple[Item, Prompt]] = {}
+    for item, prompt in prompts:
+        content = _content(prompt)
+        first.setdefault(content, (item, replace(prompt, listed=counts[content])))
+    return list(first.values())
 
 
-def _wrong_fields(values: dict[str, Any], field: str) -> Iterator[Mistake]:
-    for name, value in values.items():
-        if name not in _FIELDS:
-            yield Mistake(f"{field} {name}", value, "is not a field of a prompt", f"Use {', '.join(_FIELDS)}")
-            continue
-        kind, words = _FIELDS[name]
-        if not isinstance(value, kind) or isinstance(value, bool) or value == "":
+def _content(prompt: Prompt) -> tuple[object, ...]:
+    return (prompt.test_case, prompt.conversation, prompt.output_tokens, prompt.temperature)
+
+
+def _same_ids(prompts: list[tuple[Item, Prompt]]) -> Iterator[Mistake]:
+    seen: set[str] = set()
+    for item, prompt in prompts:
+        if prompt.id in seen:
+            remedy = "Give each prompt its own id"
+            yield Mistake(item.place, prompt.id, "is the id of an earlier prompt too", remedy)
+        seen.add(prompt.id)
+
+
+def _same_text(prompts: list[tuple[Item, Prompt]]) -> Iterator[Mistake]:
+    seen: dict[object, str] = {}
+    for item, prompt in prompts:
+        key = (prompt.test_case, prompt.conversation)
+        if key in seen:
+            problem = f"is the text of {seen[key]} with another length or temperature"
             yield Mistake(
-                f"{field} {name}", value, f"is not {words}", "Correct the value or leave the field out"
+                item.place,
+                prompt.text,
+                f"{problem}, and one test case would take the two for different prompts",
+                "Put them into test cases of their own",
             )
-    if "prompt" not in values:
-        yield Mistake(f"{field} prompt", None, "is missing", "Add what is to be sent")
-
-
-def _wrong_values(values: dict[str, Any], field: str) -> Iterator[Mistake]:
-    if values.get("output_tokens", 2) < 2:
-        yield Mistake(
-            f"{field} output_tokens",
-            values["output_tokens"],
-            "is less than 2",
-            "Time per token needs two tokens",
-        )
-    if not 0 <= values.get("temperature", 0) <= 2:
-        yield Mistake(
-            f"{field} temperature",
-            values["temperature"],
-            "is not within 0 and 2",
-            "Use 0 for greedy decoding",
-        )
+        seen.setdefault(key, item.place)

@@ -14,7 +14,8 @@ from specdec.benchmark.run import RECORDS
 from specdec.metrics import ALL, OF_RUN
 from specdec.runs.record import RequestRecord, RunManifest, read_records
 
-ALL_CASES = "all"
+_TOTAL = None
+"""In place of a test case: all of them."""
 _COLUMNS = (
     ("TimeToFirstToken", "TTFT ms", 1000, 1),
     ("TimePerOutputToken", "TPOT ms", 1000, 2),
@@ -29,24 +30,24 @@ def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
     """Medians of every metric per variant and test case, outcomes, and where the numbers come from. Plain
     data.
 
-    ``variants.<name>.test_cases.<test case>`` maps metric names to medians over ``ok`` requests; the test
-    case ``all`` has all of them. A metric that no request yields is absent. Raises ValueError for a records
-    file that is not one.
+    ``variants.<name>.test_cases.<test case>`` maps metric names to medians over ``ok`` requests, and
+    ``variants.<name>.all`` those of all test cases together. A metric that no request yields is
+    absent. Raises ValueError for a records file that is not one.
     """
-    numbers: dict[tuple[str, str], list[_Numbers]] = {}
-    outcomes: dict[tuple[str, str], Counter[str]] = {}
+    numbers: dict[tuple[str, str | None], list[_Numbers]] = {}
+    outcomes: dict[tuple[str, str | None], Counter[str]] = {}
     sources: dict[str, Counter[str]] = {}
     errors: dict[str, Counter[str]] = {}
     for record in read_records(folder / RECORDS):
         if record.warmup:
             continue
-        for case in (record.test_case, ALL_CASES):
+        for case in (record.test_case, _TOTAL):
             outcomes.setdefault((record.variant, case), Counter())[record.outcome] += 1
         if record.outcome == "ok":
             sources.setdefault(record.variant, Counter())[record.token_source] += 1
         else:
             errors.setdefault(record.variant, Counter())[f"{record.outcome}: {record.error}"] += 1
-        for case in (record.test_case, ALL_CASES):
+        for case in (record.test_case, _TOTAL):
             numbers.setdefault((record.variant, case), []).append(_Numbers(record))
     variants: dict[str, Any] = {}
     order = list(manifest.variants)
@@ -60,10 +61,14 @@ def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
                 "test_cases": {},
             },
         )
-        entry["test_cases"][case] = {
+        medians = {
             "outcomes": dict(outcomes[variant, case]),
             **_medians(numbers.get((variant, case), [])),
         }
+        if case is _TOTAL:
+            entry["all"] = medians
+        else:
+            entry["test_cases"][case] = medians
     return {"run": manifest.run, "status": manifest.status, "problem": manifest.problem, "variants": variants}
 
 
@@ -122,20 +127,20 @@ def as_table(summary: dict[str, Any]) -> str:
     """The summary for a person: one line per test case and variant; what is not known is a dash."""
     heads = ["test case", "variant", "ok", "failed", *(title for _, title, _, _ in _COLUMNS)]
     variants: dict[str, Any] = summary["variants"]
-    cases = dict.fromkeys(
-        case for entry in variants.values() for case in entry["test_cases"] if case != ALL_CASES
-    )
+    cases = dict.fromkeys(case for entry in variants.values() for case in entry["test_cases"])
     rows: list[list[str]] = []
-    for case in [*cases, ALL_CASES]:
+    for case in [*cases, _TOTAL]:
         for variant, entry in variants.items():
-            values: dict[str, Any] = entry["test_cases"].get(case, {"outcomes": {}})
+            values: dict[str, Any] = (
+                entry["all"] if case is _TOTAL else entry["test_cases"].get(case, {"outcomes": {}})
+            )
             ok = values["outcomes"].get("ok", 0)
             failed = sum(values["outcomes"].values()) - ok
             shown = [
                 f"{values[name] * factor:.{digits}f}" if name in values else "-"
                 for name, _, factor, digits in _COLUMNS
             ]
-            rows.append([case, variant, str(ok), str(failed), *shown])
+            rows.append([case or "all test cases", variant, str(ok), str(failed), *shown])
     lines = [_plain(heads, rows) if not sys.stdout.isatty() else _rich(heads, rows)]
     for variant, entry in variants.items():
         counted = entry["server_counters"]

@@ -50,7 +50,12 @@ _CHANGEABLE = (
 @click.option(
     "--prompts",
     metavar="SET|FILE",
-    help="Prompt set: classes, published, or a JSONL or text file.  [default: classes]",
+    help="Prompt set: classes, published, or a file, see docs/prompts.md.  [default: classes]",
+)
+@click.option(
+    "--prompt-column",
+    metavar="NAME",
+    help="Column or field of the file that holds the prompt, if not a usual one.",
 )
 @click.option("--test-case", "test_cases", multiple=True, help="Only this test case; may be given again.")
 @click.option("--output-tokens", type=click.IntRange(min=2), help="Tokens of every answer.  [default: 600]")
@@ -181,7 +186,7 @@ def _plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
     if given["experiment"] is not None and given["prompts"]:
         from specdec.benchmark.prompts import load as load_prompts
 
-        changes["prompts"] = load_prompts(given["prompts"])
+        changes["prompts"] = load_prompts(given["prompts"], column=given["prompt_column"])
     timeouts = plan.timeouts
     plan = dataclasses.replace(
         plan,
@@ -211,7 +216,7 @@ def _free_plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
             Target(variant=name, url=url, role="baseline" if index == 0 else "speculative")
             for index, (name, url) in enumerate(targets)
         ),
-        prompts=load(given["prompts"] or "classes"),
+        prompts=load(given["prompts"] or "classes", column=given["prompt_column"]),
         concurrency=concurrency,
         warmup=concurrency,
     )

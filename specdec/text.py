@@ -1,0 +1,50 @@
+"""Texts of others, made fit to be shown and to be stored."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_REPLACEMENT = "\ufffd"
+
+
+def printable(text: str) -> str:
+    r"""The text on one line that a terminal and a table show as it is: control characters, line breaks, marks
+    that turn the direction of writing, and halves of characters are written as escapes, e.g. ``\x1b``.
+    """
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def is_printable(text: str) -> bool:
+    """Whether ``printable`` leaves the text alone."""
+    return _CONTROL.search(text) is None
+
+
+def shortened(text: str, length: int = 200) -> str:
+    """The text, cut after ``length`` characters."""
+    return text if len(text) <= length else text[: length - 3] + "..."
+
+
+def whole_characters(text: str) -> str:
+    """The text with U+FFFD for each half of a surrogate pair that stands alone, which UTF-8 cannot hold."""
+    return _SURROGATE.sub(_REPLACEMENT, text)
+
+
+def has_halves(text: str) -> bool:
+    """Whether a half of a surrogate pair stands alone in the text."""
+    return _SURROGATE.search(text) is not None
+
+
+def json_of(document: Any, *, indent: int | None = None) -> str:
+    """JSON that any reader takes and any file holds: no NaN, no infinity, no half of a character.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    separators = (",", ":") if indent is None else None
+    return whole_characters(
+        json.dumps(document, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+    )
