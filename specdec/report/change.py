@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from specdec import plots
 from specdec.analysis.compare import CHANGE_WORDS, Change, Row
 from specdec.analysis.significance import JOINT_LEVEL, MARGIN
 from specdec.analysis.verdict import Verdict
-from specdec.report import plots
+from specdec.plots import Picture
 from specdec.report.content import Cell, Content, Section, Table, Tally, cell, columns
 from specdec.report.numbers import Number, Trace, decimals, milliseconds, times
 from specdec.report.parts.evidence import flat
 from specdec.report.parts.view import TONES
-from specdec.report.svg import Picture
 
 
 def build_change(change: Change, verdicts: tuple[Verdict, Verdict]) -> tuple[Content, tuple[Trace, Trace]]:
@@ -130,6 +130,7 @@ def _picture(change: Change) -> tuple[Picture, ...]:
             variants.index(row.variant),
             row.ratio.value,
             (row.ratio.interval.low, row.ratio.interval.high) if row.ratio.interval else None,
+            CHANGE_WORDS[row.decision],
         )
         for row in change.rows
         if row.ratio

@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from specdec.plots import Picture
 from specdec.report.numbers import Number
-from specdec.report.svg import Picture
 
 Tone = Literal["plain", "good", "bad", "quiet"]
 Part = str | Number

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from specdec import plots
 from specdec.analysis.verdict import Measurement
-from specdec.report import plots
 from specdec.report.content import Cell, Section, Table, cell, columns
 from specdec.report.numbers import Number, count, decimals, dollars
 from specdec.report.parts.speculation import roofline

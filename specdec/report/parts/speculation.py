@@ -4,12 +4,12 @@ draft.
 
 from __future__ import annotations
 
+from specdec import plots
 from specdec.analysis.verdict import Acceptance, Measurement, WindowAdvice
-from specdec.report import plots
+from specdec.plots import Picture
 from specdec.report.content import Cell, Section, Table, cell, columns
 from specdec.report.numbers import Number, count, decimals, milliseconds, percent, sentence, times
 from specdec.report.parts.view import View
-from specdec.report.svg import Picture
 
 MIX = "all, equal weight"
 
@@ -144,7 +144,7 @@ def _acceptance_pictures(
             f"Acceptance by position, of proposals reached{suffix}; empty: reached by fewer than {ENOUGH}"
             " steps"
         )
-        pictures.append(plots.acceptance(f"positions-{place}", title, cells, place))
+        pictures.append(plots.shaded(f"positions-{place}", title, cells, place))
     return pictures
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from specdec import plots
 from specdec.analysis.verdict import Comparison
-from specdec.report import plots
+from specdec.plots import Picture
 from specdec.report.content import Cell, Section, Table, cell, columns
 from specdec.report.numbers import decimals, times
-from specdec.report.parts.view import METRICS, TONES, View
-from specdec.report.svg import Picture
+from specdec.report.parts.view import METRICS, SIGNS, TONES, View
 
 
 def result(view: View) -> Section:
@@ -221,6 +221,7 @@ def _speed_ups(view: View, rows: list[Comparison]) -> tuple[Picture, ...]:
             view.place(c.variant),
             c.tpot.value,
             (c.tpot.interval.low, c.tpot.interval.high) if c.tpot.interval else None,
+            f"{SIGNS[c.decision]} {c.decision}",
         )
         for c in rows
         if c.tpot and c.best_baseline

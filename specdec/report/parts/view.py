@@ -13,6 +13,9 @@ from specdec.runs.folder import Run
 TONES: dict[str, Tone] = {"helps": "good", "hurts": "bad", "no difference": "quiet", "undecided": "quiet"}
 """How a decision is coloured; the word stands beside it always."""
 
+SIGNS = {"helps": "\u25b2", "hurts": "\u25bc", "no difference": "=", "undecided": "?"}
+"""The shape that stands before a decision's word."""
+
 METRICS = {"tpot": TPOT, "ttft": TTFT, "e2e": E2E, "step_gap": STEP_GAP}
 """What one request contributes, by the name of its field in a measurement."""
 
