@@ -48,6 +48,7 @@ CODE = (
     "catalog/",
     "errors.py",
     "experiment/",
+    "llmperf/",
     "metrics/",
     "pod/",
     "publish/",

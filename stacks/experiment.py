@@ -9,8 +9,9 @@ import aws_cdk as cdk
 import charts
 from charts.names import NAMESPACE
 from specdec import metrics
-from specdec.benchmark import llmperf, prompts
+from specdec.benchmark import prompts
 from specdec.catalog.chips import INSTANCES
+from specdec.llmperf import results
 from specdec.publish import series
 from trainium_constructs.access import PodAccess
 from trainium_constructs.addons import NodeAddons, PodAddons
@@ -248,7 +249,7 @@ class ExperimentStack(cdk.Stack):
             metrics=metrics.ALL,
             test_cases=list(dict.fromkeys(prompt.test_case for prompt in loaded)),
             llmperf_test_cases=(
-                list(llmperf.PUBLISHED_CASES) if "llmperf" in experiment.benchmark.lanes else ()
+                list(results.PUBLISHED_CASES) if "llmperf" in experiment.benchmark.lanes else ()
             ),
             node_usd_per_hour=experiment.cost.node_usd_per_hour,
         )

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specdec import atomic
-from specdec.benchmark.llmperf import Case
 from specdec.benchmark.plan import Plan, new_run_id
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EnvironmentFault, SpecdecError
+from specdec.llmperf.results import Case
 from specdec.pod.settings import Settings
 from specdec.publish import cloudwatch, datums
 from specdec.publish.journal import Journal
@@ -91,7 +91,7 @@ def _measure_lanes(settings: Settings, run: str, folder: Path) -> None:
 
 
 def _llmperf(settings: Settings, folder: Path) -> list[Case]:
-    from specdec.benchmark import llmperf_run
+    from specdec.llmperf import lane
     from specdec.pod import sources
 
     if settings.llmperf_python is None:
@@ -101,17 +101,17 @@ def _llmperf(settings: Settings, folder: Path) -> list[Case]:
         )
     benchmark = settings.experiment.benchmark
     scratch = settings.work / "llmperf"
-    installation = llmperf_run.Installation(
+    installation = lane.Installation(
         settings.llmperf_python, sources.llmperf(scratch / "source"), sources.tokenizer(scratch / "tokenizer")
     )
-    arguments = llmperf_run.arguments_for(
+    arguments = lane.arguments_for(
         settings.experiment.serving.target,
         output_tokens=benchmark.output_tokens,
         concurrency=benchmark.concurrency,
         temperature=benchmark.temperature,
         thinking=benchmark.thinking,
     )
-    cases = llmperf_run.run_lane(
+    cases = lane.run_lane(
         installation,
         arguments,
         settings.services,

@@ -13,8 +13,8 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from specdec.benchmark.llmperf import COMMIT, TREE
 from specdec.errors import EnvironmentFault, SpecdecError
+from specdec.llmperf.results import COMMIT, TREE
 
 ARCHIVE = f"https://github.com/ray-project/llmperf/archive/{COMMIT}.tar.gz"
 

@@ -93,7 +93,7 @@ def run_datums(
         SpecdecError: the LLMPerf lane's file cannot be read.
         ValueError: a metric gave a number that CloudWatch does not take.
     """
-    from specdec.benchmark import llmperf
+    from specdec.llmperf import results
     from specdec.publish import llmperf_datums
 
     if metrics is None:
@@ -104,7 +104,7 @@ def run_datums(
     baseline = next(
         (name for name, facts in manifest.variants.items() if facts.get("role") == "baseline"), None
     )
-    return found + llmperf_datums.of_cases(llmperf.load(folder), baseline=baseline)
+    return found + llmperf_datums.of_cases(results.load(folder), baseline=baseline)
 
 
 def publish(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from specdec.benchmark import llmperf
-from specdec.benchmark.llmperf import Case
+from specdec.llmperf import results
+from specdec.llmperf.results import Case
 from specdec.publish import series
 from specdec.publish.datums import Datum, distributions
 from specdec.publish.series import Series
@@ -30,7 +30,7 @@ def of_cases(cases: Sequence[Case], *, baseline: str | None) -> list[Datum]:
 
 def published(case: Case, baseline: Case | None) -> dict[Series, float]:
     """The values of one case, the published six and the two derived; a series without a value is left out."""
-    overhead = llmperf.overhead_events(baseline)
+    overhead = results.overhead_events(baseline)
     full = case.full_length
     values = {
         series.LLMPERF_TTFT: [one.ttft for one in case.requests],
@@ -44,7 +44,7 @@ def published(case: Case, baseline: Case | None) -> dict[Series, float]:
             steps for one in full if (steps := case.tokens_per_step(one, overhead)) is not None
         ],
     }
-    medians = {one: llmperf.upper_median(numbers) for one, numbers in values.items()}
+    medians = {one: results.upper_median(numbers) for one, numbers in values.items()}
     return {one: value for one, value in medians.items() if value is not None}
 
 

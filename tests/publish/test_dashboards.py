@@ -14,7 +14,7 @@ from aws_cdk.assertions import Template
 from constructs import Construct
 
 from specdec import metrics
-from specdec.benchmark.llmperf import PUBLISHED_CASES
+from specdec.llmperf.results import PUBLISHED_CASES
 from specdec.publish import series
 from specdec.publish.datums import Datum, of_run
 from specdec.runs.record import Outcome

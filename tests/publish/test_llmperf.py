@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from specdec.benchmark import llmperf, llmperf_run
-from specdec.benchmark.llmperf import Arguments, Case
-from specdec.benchmark.llmperf_run import Installation
 from specdec.errors import SpecdecError
+from specdec.llmperf import lane, results
+from specdec.llmperf.lane import Installation
+from specdec.llmperf.results import Arguments, Case
 from specdec.publish import llmperf_datums, series
 
 ARGUMENTS = Arguments(model="Qwen/Qwen3-32B", mean_output_tokens=121, ignore_eos=True)
@@ -65,7 +65,7 @@ def parse(
     distinct: int = 8,
     arguments: Arguments = ARGUMENTS,
 ) -> Case:
-    return llmperf.parse(
+    return results.parse(
         folder,
         variant=variant,
         test_case="a",
@@ -95,8 +95,8 @@ def test_the_published_arguments() -> None:
 
 
 def test_the_dimension_of_a_published_case_is_its_prompt_with_underscores() -> None:
-    assert len(llmperf.PUBLISHED_CASES) == 8
-    for dimension, line in llmperf.PUBLISHED_CASES.items():
+    assert len(results.PUBLISHED_CASES) == 8
+    for dimension, line in results.PUBLISHED_CASES.items():
         assert dimension == ("__SHAKESPEARE__" if line is None else line.replace(" ", "_"))
 
 
@@ -122,8 +122,8 @@ def test_a_closing_event_is_calibrated_away_on_the_baseline(tmp_path: Path) -> N
 
 
 def test_the_median_is_the_upper_one() -> None:
-    assert llmperf.upper_median([8.0, 1, 2, 3, 4, 5, 6, 7]) == 5
-    assert llmperf.upper_median([]) is None
+    assert results.upper_median([8.0, 1, 2, 3, 4, 5, 6, 7]) == 5
+    assert results.upper_median([]) is None
 
 
 def test_the_name_format_of_the_pinned_commit_is_found(tmp_path: Path) -> None:
@@ -201,9 +201,9 @@ def test_a_file_that_is_not_llmperfs_is_named(tmp_path: Path, content: str, word
 
 def test_results_are_stored_whole(tmp_path: Path) -> None:
     case = parse(write(tmp_path / "r", [response()] * 8))
-    llmperf.save(tmp_path, [case])
-    assert llmperf.load(tmp_path) == [case]
-    assert llmperf.load(tmp_path / "r") == []
+    results.save(tmp_path, [case])
+    assert results.load(tmp_path) == [case]
+    assert results.load(tmp_path / "r") == []
 
 
 STAND_IN = """
@@ -239,7 +239,7 @@ def test_the_lane_runs_each_case_on_each_variant_in_turn_and_spares_the_source(
     installation: Installation, tmp_path: Path
 ) -> None:
     order: list[str] = []
-    cases = llmperf_run.run_lane(
+    cases = lane.run_lane(
         installation,
         ARGUMENTS,
         {"baseline": "http://127.0.0.1:9/v1", "speculative": "http://127.0.0.1:9/broken"},
@@ -256,7 +256,7 @@ def test_the_lane_runs_each_case_on_each_variant_in_turn_and_spares_the_source(
     ]
     assert [len(case.requests) for case in cases] == [8, 0, 0, 8]
     assert "ended with status 1: KeyError: 'error_code'" in cases[1].problems[0]
-    assert llmperf.load(tmp_path / "run") == cases
+    assert results.load(tmp_path / "run") == cases
     logs = [
         (tmp_path / "run" / "llmperf" / "baseline" / name / "log.txt").read_text()
         for name in ("hello_world_", "__SHAKESPEARE__")

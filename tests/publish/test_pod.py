@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from specdec.benchmark import llmperf
 from specdec.errors import SpecdecError
+from specdec.llmperf import results
 from specdec.pod import sources
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def test_an_archive_of_other_content_is_refused(tmp_path: Path) -> None:
 
 
 def test_everything_fetched_is_pinned_by_commit() -> None:
-    assert llmperf.COMMIT in sources.ARCHIVE
+    assert results.COMMIT in sources.ARCHIVE
     assert re.fullmatch(r"[0-9a-f]{40}", sources.TOKENIZER_REVISION)
     assert sources.TOKENIZER_REVISION in sources.TOKENIZER_BASE
 

@@ -3,11 +3,10 @@
 Read in the source of the pinned commit (token_benchmark_ray.py, openai_chat_completions_client.py, utils.py):
 
 * ``inter_token_latency_s`` is the time of the last event with content divided by the number of all stream
-events, the role
-  event included. It counts events, not tokens, and holds TTFT.
+  events, the role event included. It counts events, not tokens, and holds TTFT.
 * ``number_output_tokens`` is the text counted with a Llama tokenizer, beginning-of-sequence included.
 * Each thread starts another request while fewer than the asked ones are complete, so up to concurrency - 1
-are sent in vain.
+  are sent in vain.
 * A request that fails divides by zero in its thread and ends it: no record, no error, less load from then on.
 """
 

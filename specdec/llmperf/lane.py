@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from specdec.benchmark.llmperf import PROMPT_LINES, PUBLISHED_CASES, Arguments, Case, parse, save
 from specdec.errors import SpecdecError
+from specdec.llmperf.results import PROMPT_LINES, PUBLISHED_CASES, Arguments, Case, parse, save
 
 TOKENIZER = "hf-internal-testing/llama-tokenizer"
 """What LLMPerf counts with. It is found as a folder of this name in the working directory, without asking a

@@ -1,0 +1,36 @@
+"""The packages import each other in one direction, and some not at all."""
+
+import pytest
+
+from scripts import write_architecture
+from scripts.write_architecture import arrows, circle, nearest
+
+CLIENT = {"charts", "commands", "pod", "preflight", "rehearsal", "stacks"}
+"""What may import the benchmark: what runs it, and what counts or packs the prompts it sends."""
+
+
+def test_no_package_circle() -> None:
+    assert circle(arrows()) == []
+
+
+@pytest.mark.parametrize("package", ["operate", "report"])
+def test_what_exists_is_asked_without_the_checks(package: str) -> None:
+    assert "preflight" not in arrows()[package]
+
+
+def test_only_what_measures_imports_the_client() -> None:
+    assert {package for package, targets in arrows().items() if "benchmark" in targets} <= CLIENT
+
+
+def test_the_domain_imports_neither_constructs_nor_charts() -> None:
+    inside = arrows().keys() - {*write_architecture.OUTSIDE.values()}
+    above = {package: arrows()[package] & {"app", "stacks", "constructs", "charts"} for package in inside}
+    assert {package: targets for package, targets in above.items() if targets} == {"commands": {"charts"}}
+
+
+def test_a_circle_is_found() -> None:
+    assert set(circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}
+
+
+def test_an_arrow_that_follows_from_others_is_left_out() -> None:
+    assert nearest({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == {"a": {"b"}, "b": {"c"}, "c": set()}
