@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from specdec.rehearsal.emulator import EmbeddedAws
+from tests.emulated.account import DrilledAws
 
 
 @pytest.fixture(scope="session")
 def account(
     npm_packages: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Generator[EmbeddedAws, None, None]:
+) -> Generator[DrilledAws, None, None]:
     """A running embedded account."""
-    with EmbeddedAws(tmp_path_factory.mktemp("account")) as aws:
+    with DrilledAws(tmp_path_factory.mktemp("account")) as aws:
         yield aws

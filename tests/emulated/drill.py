@@ -23,8 +23,9 @@ from specdec.experiment.fields import Experiment
 from specdec.experiment.reading import load
 from specdec.rehearsal import isolation
 from specdec.rehearsal.cdk import Cdk
-from specdec.rehearsal.emulator import EmbeddedAws, Session
+from specdec.rehearsal.emulator import Session
 from specdec.rehearsal.emulator.cluster import Manifest
+from tests.emulated.account import DrilledAws
 from tests.operate.user import User
 
 Facts = dict[str, Any]
@@ -43,7 +44,7 @@ def main(folder: Path) -> None:
         facts["isolated"] = True
     except EnvironmentFault as fault:
         facts["isolated"] = str(fault)
-    with EmbeddedAws(folder / "aws") as aws:
+    with DrilledAws(folder / "aws") as aws:
         user = User(aws, folder / "experiment.toml")
         _life(folder, aws, user, facts)
         _failure(folder, aws, facts)
@@ -52,7 +53,7 @@ def main(folder: Path) -> None:
     (folder / "facts.json").write_text(json.dumps(facts, default=str), encoding="utf-8")
 
 
-def _life(folder: Path, aws: EmbeddedAws, user: User, facts: Facts) -> None:
+def _life(folder: Path, aws: DrilledAws, user: User, facts: Facts) -> None:
     user.before_the_deployment()
     user.adds_a_region()
     experiment = load(folder / "experiment.toml")
@@ -110,7 +111,7 @@ def _life(folder: Path, aws: EmbeddedAws, user: User, facts: Facts) -> None:
     facts["left"] = {region: _left(aws, experiment, region) for region in experiment.regions}
 
 
-def _failure(folder: Path, aws: EmbeddedAws, facts: Facts) -> None:
+def _failure(folder: Path, aws: DrilledAws, facts: Facts) -> None:
     experiment = load(folder / "failing.toml")
     region = experiment.regions[0]
     aws.refuse(
@@ -201,7 +202,7 @@ def _bucket(facts: Facts, experiment: Experiment, region: str) -> str:
     return name
 
 
-def _releases(aws: EmbeddedAws, region: str) -> list[Facts]:
+def _releases(aws: DrilledAws, region: str) -> list[Facts]:
     return [
         {
             "name": release.name,
@@ -240,7 +241,7 @@ def _measured(session: Session) -> Facts:
     return answer["Datapoints"][0]
 
 
-def _left(aws: EmbeddedAws, experiment: Experiment, region: str) -> Facts:
+def _left(aws: DrilledAws, experiment: Experiment, region: str) -> Facts:
     """What the product's own search finds, and everything of the kinds that the stack makes, whoever owns
     it.
     """

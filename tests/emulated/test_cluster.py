@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from specdec.rehearsal.emulator import EmbeddedAws
 from specdec.rehearsal.emulator.cluster import Call, Cluster, Manifest, key, read, split
+from tests.emulated.account import DrilledAws
 
 
 def thing(
@@ -107,7 +107,7 @@ def test_a_call_survives_its_line() -> None:
 class Tools:
     """The stand-ins as the CDK's handlers find them."""
 
-    def __init__(self, account: EmbeddedAws, folder: Path) -> None:
+    def __init__(self, account: DrilledAws, folder: Path) -> None:
         self.account, self._folder = account, folder
 
     def run(self, tool: str, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -129,7 +129,7 @@ class Tools:
 
 
 @pytest.fixture
-def tools(account: EmbeddedAws, tmp_path: Path) -> Tools:
+def tools(account: DrilledAws, tmp_path: Path) -> Tools:
     return Tools(account, tmp_path)
 
 

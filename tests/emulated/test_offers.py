@@ -13,8 +13,9 @@ from botocore.exceptions import ClientError
 
 from specdec.deployed.clients import Clients
 from specdec.preflight.cost import asked
-from specdec.rehearsal.emulator import EmbeddedAws, Session
-from specdec.rehearsal.emulator.offers import Block, Offer
+from specdec.rehearsal.emulator import Session
+from tests.emulated.account import DrilledAws
+from tests.emulated.offers import Block, Offer
 
 REGION, OTHER = "us-east-2", "ap-south-2"
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -35,18 +36,18 @@ FULL = Offer(
 
 
 @pytest.fixture(scope="module")
-def offering(account: EmbeddedAws) -> EmbeddedAws:
+def offering(account: DrilledAws) -> DrilledAws:
     account.offer({REGION: FULL, OTHER: Offer(blocks=None)})
     return account
 
 
 @pytest.fixture
-def session(offering: EmbeddedAws) -> Session:
+def session(offering: DrilledAws) -> Session:
     return offering.session(REGION)
 
 
 @pytest.fixture
-def other(offering: EmbeddedAws) -> Session:
+def other(offering: DrilledAws) -> Session:
     return offering.session(OTHER)
 
 
@@ -147,7 +148,7 @@ def test_a_price_wherever_it_is_asked_for(session: Session, other: Session) -> N
         assert asked(Clients(asker, asker.region_name), instance_type="trn2.48xlarge", region=OTHER) is None
 
 
-def test_of_a_region_without_an_offer_the_account_knows_nothing(offering: EmbeddedAws) -> None:
+def test_of_a_region_without_an_offer_the_account_knows_nothing(offering: DrilledAws) -> None:
     with pytest.raises(ClientError):
         offering.session("eu-west-1").client("eks").describe_cluster_versions()
 

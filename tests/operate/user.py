@@ -21,8 +21,9 @@ from specdec.cli import main
 from specdec.deployed.markers import markers
 from specdec.experiment.reading import load
 from specdec.preflight.capacity import QUOTA_ON_DEMAND
-from specdec.rehearsal.emulator import CHECKOUT, EmbeddedAws
-from specdec.rehearsal.emulator.offers import Block, Offer
+from specdec.rehearsal.emulator import CHECKOUT
+from tests.emulated.account import DrilledAws
+from tests.emulated.offers import Block, Offer
 from tests.operate.models import models_read_once
 from tests.operate.orphans import Orphans
 
@@ -88,7 +89,7 @@ class User:
     each.
     """
 
-    aws: EmbeddedAws
+    aws: DrilledAws
     file: Path
     credentials: dict[str, str] = field(default_factory=dict[str, str])
     said: dict[str, Ended] = field(default_factory=dict[str, Ended])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
 import os
 import shlex
 import signal
@@ -21,11 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from specdec import atomic
 from specdec.errors import EnvironmentFault
-from specdec.rehearsal.emulator.cluster import Call, Cluster, Manifest, read
-from specdec.rehearsal.emulator.offers import Offer
-from specdec.rehearsal.emulator.recorder import REFUSALS
+from specdec.rehearsal.emulator.cluster import Call, Cluster, read
 
 if TYPE_CHECKING:
     import boto3
@@ -129,13 +125,17 @@ class EmbeddedAws:
     Attributes:
         state_dir: logs, recorded commands and scratch files; made if absent.
         log: what the emulator said.
+        recorder: module with the stand-in for the commands that the CDK's handlers run.
+        answers: module that is asked about each call before the emulator, see ``server.answer_first``.
     """
+
+    recorder = "specdec.rehearsal.emulator.recorder"
+    answers: str | None = None
 
     def __init__(self, state_dir: Path, *, outlive: bool = False) -> None:
         self.state_dir = state_dir.resolve()
         self.log = self.state_dir / "emulator.log"
         self._commands = self.state_dir / "commands.jsonl"
-        self._offers = self.state_dir / "offers.json"
         self._outlive = outlive
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
@@ -175,7 +175,8 @@ class EmbeddedAws:
                         "--fd",
                         str(listener.fileno()),
                     ),
-                    *("--offers", str(self._offers)),
+                    *("--folder", str(self.state_dir)),
+                    *(["--answers", self.answers] if self.answers else []),
                     *(["--outlive"] if self._outlive else []),
                 ],
                 cwd=CHECKOUT,
@@ -257,25 +258,6 @@ class EmbeddedAws:
         """
         return Cluster(call for call in self.calls() if call.region == region)
 
-    def recorded_manifests(self, region: str | None = None) -> list[Manifest]:
-        """Kubernetes objects that are in the cluster now, in the order they came; of one region, or of
-        all.
-        """
-        regions = [region] if region else list(dict.fromkeys(call.region for call in self.calls()))
-        return [manifest for name in regions for manifest in self.cluster(name).objects.values()]
-
-    def refuse(self, refusals: Mapping[str, str]) -> None:
-        """From now on, the cluster refuses to create or apply these objects: ``<kind>/<name>`` to its
-        message. For drills.
-        """
-        (self.state_dir / REFUSALS).write_text(json.dumps(dict(refusals)), encoding="utf-8")
-
-    def offer(self, offers: Mapping[str, Offer]) -> None:
-        """From now on, these regions offer this, whatever they offered before; of all others the account
-        knows nothing. For drills.
-        """
-        atomic.write(self._offers, json.dumps({region: offer.plain() for region, offer in offers.items()}))
-
     def _install_tools(self) -> None:
         folder = self.state_dir / "bin"
         python, cache = shlex.quote(sys.executable), shlex.quote(str(cache_folder(os.environ) / "bytecode"))
@@ -283,10 +265,7 @@ class EmbeddedAws:
         for tool in TOOLS:
             script = folder / tool
             # -I and -S: no site-packages, so that a call is quick; the checkout is put on the path by hand.
-            start = (
-                f"import sys; sys.path.insert(0, {str(CHECKOUT)!r}); from specdec.rehearsal.emulator.recorder"
-                " import main; "
-            )
+            start = f"import sys; sys.path.insert(0, {str(CHECKOUT)!r}); from {self.recorder} import main; "
             start += (
                 f"from pathlib import Path; sys.exit(main(Path({str(self._commands)!r}), {tool!r},"
                 " tuple(sys.argv[1:])))"

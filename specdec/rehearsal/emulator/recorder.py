@@ -2,7 +2,7 @@
 file.
 
 It answers as the tool would to a cluster that takes everything valid: an object that exists cannot be created
-again, an object that is to be refused is refused, and a command it does not know fails.
+again, and a command it does not know fails.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import fcntl
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from specdec.rehearsal.emulator.cluster import Call, Cluster, Manifest, read, split
-
-REFUSALS = "refusals.json"
-"""Beside the file of calls."""
 
 
 def _named(arguments: tuple[str, ...], flag: str) -> str:
@@ -51,23 +49,21 @@ def answer(call: Call) -> tuple[int, str]:
             return 1, f"the stand-in for {call.tool} does not know: {' '.join(arguments)}"
 
 
-def _forbidden(refusals: Path, call: Call) -> str | None:
-    """What stands against an object in the file of refusals: ``{"<kind>/<name>": "<message>"}``."""
-    if call.verb not in ("create", "apply") or not refusals.exists():
-        return None
-    messages: dict[str, str] = json.loads(refusals.read_text(encoding="utf-8"))
-    return next(
-        (
-            messages[name]
-            for name in (f"{m['kind']}/{m['metadata']['name']}" for m in call.objects)
-            if name in messages
-        ),
-        None,
-    )
+def main(
+    file: Path,
+    tool: str,
+    arguments: tuple[str, ...],
+    *,
+    objection: Callable[[Call], str | None] = lambda _: None,
+) -> int:
+    """Records one call in a file and answers it. Calls of one file are taken one at a time.
 
-
-def main(file: Path, tool: str, arguments: tuple[str, ...]) -> int:
-    """Records one call in a file and answers it. Calls of one file are taken one at a time."""
+    Args:
+        file: where calls are kept.
+        tool: the command.
+        arguments: of the command.
+        objection: what else stands against a call, in the words of the API server.
+    """
     region = os.environ.get("AWS_REGION", "")
     if "--password-stdin" in arguments:
         # Before the lock: the other end of this pipe is a stand-in too, and may be waiting for it.
@@ -81,7 +77,7 @@ def main(file: Path, tool: str, arguments: tuple[str, ...]) -> int:
         # The handler logs in to one cluster per stack and then runs one command; so the region tells the
         # cluster.
         call = Call(region, tool, arguments, tuple(objects), values)
-        refused = Cluster(before).refusal(call) or _forbidden(file.with_name(REFUSALS), call)
+        refused = Cluster(before).refusal(call) or objection(call)
         exit_code, output = (1, refused) if refused else answer(call)
         record.write(Call(region, tool, arguments, tuple(objects), values, exit_code).line() + "\n")
     print(output, file=sys.stderr if exit_code else sys.stdout)

@@ -1,7 +1,8 @@
 """The emulator's process: ministack on an inherited socket, with the resource types in ``resources`` added.
 
 Started by ``EmbeddedAws``; ends when the pipe on its standard input closes, so it cannot outlive who started
-it. All uses of names that ministack does not publish are in this module.
+it. All uses of names that ministack does not publish are in this module; they fit ministack 1.5.33, and each
+says what that release lacks.
 """
 
 from __future__ import annotations
@@ -9,27 +10,49 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
-import json
 import os
-import re
 import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from specdec.rehearsal.emulator.completions import configure_bucket, put_math_alarm, refuse_full_bucket
-from specdec.rehearsal.emulator.node_groups import resized
-from specdec.rehearsal.emulator.offers import ASKED, Answer, Offer, Request, answer
 from specdec.rehearsal.emulator.resources import TYPES, Clients, Properties, ResourceType
 
 CUSTOM_RESOURCE_SECONDS = "120"
 """How long a custom resource may take. CloudFormation waits an hour; a rehearsal in which nothing is far away
 need not.
 """
+
+
+Answer = tuple[int, dict[str, str], bytes]
+"""Status, headers and body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A call as it comes over the wire.
+
+    Attributes:
+        method, path, query, headers, body: of the HTTP request; header names in lower case.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, list[str]]
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def service(self) -> str:
+        """The service that the request was signed for; empty if it was not signed."""
+        scope = self.headers.get("authorization", "").partition("Credential=")[2].split(",")[0].split("/")
+        return scope[3] if len(scope) == 5 else ""
 
 
 @cache
@@ -127,7 +150,7 @@ def _wrap_alarm(table: dict[str, Callable[..., Any]]) -> dict[str, Callable[...,
 
 
 def extend() -> None:
-    """Adds the resource types to ministack and bounds its wait for custom resources.
+    """Adds the resource types that ministack has no handler for, and bounds its wait for custom resources.
 
     Raises:
         AttributeError, KeyError: this ministack is not the pinned one.
@@ -140,8 +163,10 @@ def extend() -> None:
     handlers: dict[str, dict[str, Callable[..., Any]]] = provisioners._RESOURCE_HANDLERS
     for name, kind in TYPES.items():
         handlers.setdefault(name, _adapt(kind))
+    # Its bucket takes no encryption, lifecycle and access block, and goes although it is full.
     handlers["AWS::S3::Bucket"] = _wrap_bucket(handlers["AWS::S3::Bucket"])
 
+    # It drops alarms over metric math.
     handlers["AWS::CloudWatch::Alarm"] = _wrap_alarm(handlers["AWS::CloudWatch::Alarm"])
 
     # Our handlers call the emulator back, so they must not hold its event loop.
@@ -152,6 +177,7 @@ def extend() -> None:
 
     stacks._runs_on_worker_thread = blocks
 
+    # It waits an hour for a custom resource, as CloudFormation does.
     invoke: Callable[..., Any] = custom.invoke_custom_resource
 
     def bounded(request: str, logical_id: str, properties: Properties, *args: Any, **named: Any) -> Any:
@@ -215,47 +241,29 @@ def _complete_searches() -> None:
     tagging._COLLECTORS.setdefault("ssm", tagging._collect_ssm)
 
 
-_RESIZE = re.compile(r"/clusters/([^/]+)/node-groups/([^/]+)/update-config")
-
-
-def answer_first(offers: Path) -> None:
-    """Puts the calls that ministack does not know before those it knows.
+def answer_first(module: str, folder: Path) -> None:
+    """Asks a module about each call before ministack, for calls that ministack does not know.
 
     Args:
-        offers: file of what is offered, by region, read at each call that may ask for it; absent where
-            nothing was planted.
+        module: name of a module with ``answer(request, region, folder) -> Answer | None``; None
+            leaves the call to ministack.
+        folder: the account's own, handed on.
 
     Raises:
         AttributeError: this ministack is not the pinned one.
     """
     application: Any = importlib.import_module("ministack.app")
     responses: Any = importlib.import_module("ministack.core.responses")
+    answer: Callable[[Request, str, Path], Answer | None] = importlib.import_module(module).answer
     dispatch: Callable[..., Any] = application._dispatch_service_request
 
     async def answering(
         method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, list[str]], number: str
     ) -> Answer:
-        request = Request(method, path, query, headers, body)
-        region: str = responses.get_region()
-        group = _RESIZE.fullmatch(path) if request.service == "eks" and method == "POST" else None
-        if group:
-            return _resize(f"{group[1]}/{group[2]}", body)
-        if request.service in ASKED and offers.exists():
-            planted = {name: Offer.of(offer) for name, offer in json.loads(offers.read_bytes()).items()}
-            own = answer(request, planted, region=region)
-            if own:
-                return own
-        return await dispatch(method, path, headers, body, query, number)
+        own = answer(Request(method, path, query, headers, body), responses.get_region(), folder)
+        return own or await dispatch(method, path, headers, body, query, number)
 
     application._dispatch_service_request = answering
-
-
-def _resize(key: str, body: bytes) -> Answer:
-    groups: Any = importlib.import_module("ministack.services.eks")._nodegroups
-    status, answered, changes = resized(groups.get(key), json.loads(body))
-    if changes:
-        groups[key].update(changes)
-    return status, {"Content-Type": "application/json"}, json.dumps(answered).encode()
 
 
 def _end_with_parent() -> None:
@@ -268,7 +276,8 @@ def main() -> None:
     """Serves until killed or until standard input closes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--fd", type=int, required=True, help="listening socket, inherited")
-    parser.add_argument("--offers", type=Path, required=True, help="file of what is offered, by region")
+    parser.add_argument("--answers", help="module that is asked about each call first")
+    parser.add_argument("--folder", type=Path, required=True, help="the account's own folder")
     parser.add_argument("--outlive", action="store_true", help="go on when standard input closes")
     options = parser.parse_args()
     if not options.outlive:
@@ -281,7 +290,8 @@ def main() -> None:
     serve: Any = importlib.import_module("hypercorn.asyncio").serve
     application: Any = importlib.import_module("ministack.app").app
     extend()
-    answer_first(options.offers)
+    if options.answers:
+        answer_first(options.answers, options.folder)
     config = Config()
     config.bind = [f"fd://{options.fd}"]
     config.keep_alive_timeout = 75

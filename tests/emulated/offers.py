@@ -15,8 +15,8 @@ from typing import Any, Self
 from urllib.parse import parse_qs
 from xml.etree import ElementTree
 
-Answer = tuple[int, dict[str, str], bytes]
-"""Status, headers and body."""
+from specdec.rehearsal.emulator.server import Answer, Request
+
 ASKED = frozenset({"ec2", "eks", "pricing", "servicequotas", "ssm"})
 """Services, as requests are signed for them, of which some calls are answered here."""
 
@@ -80,27 +80,6 @@ class Offer:
             "blocks": None if blocks is None else [Block(**block) for block in blocks],
         }
         return cls(**fields)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A call as it comes over the wire.
-
-    Attributes:
-        method, path, query, headers, body: of the HTTP request; header names in lower case.
-    """
-
-    method: str
-    path: str
-    query: Mapping[str, list[str]]
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def service(self) -> str:
-        """The service that the request was signed for; empty if it was not signed."""
-        scope = self.headers.get("authorization", "").partition("Credential=")[2].split(",")[0].split("/")
-        return scope[3] if len(scope) == 5 else ""
 
 
 def answer(request: Request, offers: Mapping[str, Offer], *, region: str) -> Answer | None:
