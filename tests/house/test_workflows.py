@@ -1,0 +1,115 @@
+"""Workflows cannot run here, so what can be known of them is held by tests."""
+
+import itertools
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from scripts.estimate_difference import table
+from specdec.cli import cli
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(
+    [*(ROOT / ".github" / "workflows").glob("*.yml"), *(ROOT / "examples" / "workflows").glob("*.yml")]
+)
+PINNED = re.compile(r"^\s*- uses: [\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
+
+
+def jobs(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+
+
+def scripts(path: Path) -> list[str]:
+    return [step["run"] for job in jobs(path).values() for step in job["steps"] if "run" in step]
+
+
+def test_there_are_workflows_of_both_kinds() -> None:
+    assert len(FILES) >= 5
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_actions_are_pinned_by_digest(path: Path) -> None:
+    uses = [line for line in path.read_text(encoding="utf-8").splitlines() if "uses:" in line]
+    assert [line for line in uses if not PINNED.match(line)] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_permissions_are_stated_and_each_job_ends(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for name, job in workflow["jobs"].items():
+        allowed = job.get("permissions", workflow["permissions"])
+        assert isinstance(allowed, dict), f"{name}: every permission by its name"
+        assert job["timeout-minutes"] <= 600, name
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_scripts_are_sound(path: Path, tmp_path: Path) -> None:
+    for script in scripts(path):
+        # What a stranger can write, such as a branch name, comes by the environment, never into the text.
+        assert "${{" not in script
+        (tmp_path / "step.sh").write_text("#!/bin/bash -e\n" + script, encoding="utf-8")
+        checked = subprocess.run(
+            [Path(sys.executable).parent / "shellcheck", tmp_path / "step.sh"], capture_output=True, text=True
+        )
+        assert checked.returncode == 0, checked.stdout
+
+
+def calls(script: str) -> Iterator[list[str]]:
+    """The words behind each call of our command, up to the next pipe or redirection."""
+    for line in script.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        starts = [place for place, word in enumerate(words) if Path(word).name == "specdec"]
+        for start in starts:
+            rest = list(
+                itertools.takewhile(lambda word: word not in ("|", ">", "--", "&&"), words[start + 1 :])
+            )
+            # ``--project specdec`` names a folder.
+            if words[start - 1] != "--project" and rest:
+                yield rest
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_commands_and_options_exist(path: Path) -> None:
+    for script in scripts(path):
+        for words in calls(script):
+            command: click.Command = cli
+            for word in itertools.takewhile(lambda word: not word.startswith("-"), words):
+                if isinstance(command, click.Group):
+                    found = command.get_command(click.Context(command), word)
+                    assert found is not None, f"no command {word}: {words}"
+                    command = found
+            known = {option for parameter in command.params for option in parameter.opts} | {"--version"}
+            assert {word for word in words if word.startswith("--")} <= known, words
+
+
+def test_a_wrong_option_would_be_seen() -> None:
+    assert list(calls('uv run --project specdec specdec nodes up --x "$R" | tee y')) == [
+        ["nodes", "up", "--x", "$R"]
+    ]
+
+
+def estimate(**hourly: float) -> dict[str, Any]:
+    items = [{"name": name, "count": 2, "usd_per_hour": price} for name, price in hourly.items()]
+    return {"items": items, "usd_per_hour": sum(2 * price for price in hourly.values())}
+
+
+def test_the_cost_difference_names_what_changed() -> None:
+    said = table(estimate(nodes=36.0, disk=0.1), estimate(nodes=18.0, disk=0.1, key=0.5))
+    assert said.splitlines()[0] == "**-35.00 USD an hour**, 37.20 in all while the nodes are up."
+    assert "| nodes | 72 USD | 36 USD |" in said
+    assert "| key | - | 1 USD |" in said
+    assert "disk" not in said
+
+
+def test_an_equal_cost_is_said() -> None:
+    assert table(estimate(nodes=1.0), estimate(nodes=1.0)).startswith(
+        "The experiment costs what it did: 2.00"
+    )
