@@ -298,6 +298,7 @@ def _blank(target: Target, job: Job, plan: Plan) -> RequestRecord:
         block=job.block,
         warmup=job.warmup,
         concurrency=plan.concurrency,
+        rate=None if plan.arrival == "closed" or job.block < 0 else plan.rate,
         sent_utc="",
         sent=0.0,
         outcome="cancelled",

@@ -29,11 +29,17 @@ class Block:
         number: 0-based.
         jobs: in the order they are sent.
         order: indexes of the variants, in the order of their turns.
+        plan: the run's plan at the block's load.
+        visit: 0-based, how often the block's load was visited before.
+        held: whether the load is kept up until the last of the jobs has ended.
     """
 
     number: int
     jobs: tuple[Job, ...]
     order: tuple[int, ...]
+    plan: Plan
+    visit: int
+    held: bool
 
 
 def blocks(plan: Plan) -> Iterator[Block]:
@@ -44,46 +50,96 @@ def blocks(plan: Plan) -> Iterator[Block]:
     changes from repeat to repeat. An open loop gets one block per repeat with all prompts shuffled, so that
     arrivals mix.
 
+    Several loads are visited ``repeats`` times each, ascending, then descending, and so on: what drifts
+    steadily falls on all of them alike. A visit sends every prompt as often as it takes to fill the load.
+
     The variants' order is rotated from block to block (A-B-B-A with two) such that each comes first equally
     often in every test case, up to one: a drift of the machine then falls on all of them alike.
     """
     chosen = random.Random(plan.seed)
     variants = list(range(len(plan.targets)))
     chosen.shuffle(variants)
-    for number, (case, part, pairs) in enumerate(_pairs(plan, chosen)):
-        turn = (case + part) % len(variants)
-        jobs = tuple(plan.job(prompt, repeat, number) for prompt, repeat in pairs)
-        yield Block(number, jobs, tuple(variants[turn:] + variants[:turn]))
+    for number, (point, visit, turn, pairs) in enumerate(_visits(plan, chosen)):
+        turn %= len(variants)
+        jobs = tuple(point.job(prompt, repeat, number) for prompt, repeat in pairs)
+        order = tuple(variants[turn:] + variants[:turn])
+        yield Block(number, jobs, order, point, visit, held=bool(plan.loads))
 
 
-def _pairs(plan: Plan, chosen: random.Random) -> Iterator[tuple[int, int, list[tuple[Prompt, int]]]]:
-    """Test case index, how many blocks it had before, and the (prompt, repeat) pairs of each block."""
-    if plan.arrival != "closed":
-        for repeat in range(plan.repeats):
-            shuffled = list(plan.prompts)
-            chosen.shuffle(shuffled)
-            yield 0, repeat, [(prompt, repeat) for prompt in shuffled]
+def measured_requests(plan: Plan) -> int:
+    """Requests per variant, warm-up left out."""
+    points = [plan.at(load) for load in plan.loads] or [plan]
+    return sum(
+        plan.repeats * len(prompts) * (_filling(prompts, point) if plan.loads else 1)
+        for point in points
+        for prompts in _cases(point)
+    )
+
+
+def _visits(plan: Plan, chosen: random.Random) -> Iterator[tuple[Plan, int, int, list[tuple[Prompt, int]]]]:
+    """The plan at a block's load, the visit, by how much the variants' order is turned, and the (prompt,
+    repeat) pairs.
+    """
+    if not plan.loads:
+        parts = [_split(prompts, range(plan.repeats), plan, chosen) for prompts in _cases(plan)]
+        yield from ((plan, 0, turn, pairs) for turn, pairs in _in_turn(parts))
         return
+    for visit in range(plan.repeats):
+        places = range(len(plan.loads))
+        for place in places if visit % 2 == 0 else reversed(places):
+            point = plan.at(plan.loads[place])
+            parts: list[list[list[tuple[Prompt, int]]]] = []
+            for prompts in _cases(point):
+                filling = _filling(prompts, point)
+                repeats = range(visit * filling, (visit + 1) * filling)
+                parts.append(_split(prompts, repeats, point, chosen))
+            yield from ((point, visit, visit + turn, pairs) for turn, pairs in _in_turn(parts))
+
+
+def _in_turn(
+    split: list[list[list[tuple[Prompt, int]]]],
+) -> Iterator[tuple[int, list[tuple[Prompt, int]]]]:
+    """The parts of all test cases in turn, each with its number plus that of its test case."""
+    for part in range(max(map(len, split))):
+        for case, parts in enumerate(split):
+            if part < len(parts):
+                yield case + part, parts[part]
+
+
+def _cases(plan: Plan) -> list[list[Prompt]]:
+    """Prompts that are asked together: those of a test case, or all in an open loop."""
+    if plan.arrival != "closed":
+        return [list(plan.prompts)]
     cases: dict[str, list[Prompt]] = {}
     for prompt in plan.prompts:
         cases.setdefault(prompt.test_case, []).append(prompt)
-    split = [_split(prompts, plan, chosen) for prompts in cases.values()]
-    for part in range(max(map(len, split))):
-        for index, parts in enumerate(split):
-            if part < len(parts):
-                yield index, part, parts[part]
+    return list(cases.values())
 
 
-def _split(prompts: list[Prompt], plan: Plan, chosen: random.Random) -> list[list[tuple[Prompt, int]]]:
-    """One test case in as many parts of about equal size as have ``concurrency`` requests each."""
+def _filling(prompts: list[Prompt], plan: Plan) -> int:
+    """How often the prompts must be repeated to fill the plan's load."""
+    return -(-plan.concurrency // len(prompts)) if plan.arrival == "closed" else 1
+
+
+def _split(
+    prompts: list[Prompt], repeats: range, plan: Plan, chosen: random.Random
+) -> list[list[tuple[Prompt, int]]]:
+    """One test case in as many parts of about equal size as have ``concurrency`` requests each; in an open
+    loop a part per repeat.
+    """
     pairs: list[tuple[Prompt, int]] = []
-    for repeat in range(plan.repeats):
+    for repeat in repeats:
         shuffled = list(prompts)
         chosen.shuffle(shuffled)
         pairs.extend((prompt, repeat) for prompt in shuffled)
-    parts = max(1, len(pairs) // plan.concurrency)
+    parts = max(1, len(pairs) // plan.concurrency) if plan.arrival == "closed" else len(repeats)
     ends = [len(pairs) * part // parts for part in range(parts + 1)]
     return [pairs[start:end] for start, end in pairwise(ends)]
+
+
+def warmup_block(plan: Plan) -> Block:
+    """The requests that precede the measured ones, as a block before all others."""
+    return Block(-1, warmup(plan), tuple(range(len(plan.targets))), plan, 0, held=False)
 
 
 def warmup(plan: Plan) -> tuple[Job, ...]:

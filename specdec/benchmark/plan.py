@@ -14,6 +14,7 @@ from specdec.benchmark import prompts as prompt_sets
 from specdec.benchmark.client import Timeouts
 from specdec.benchmark.http1 import Endpoint
 from specdec.errors import BadInputError, Mistake
+from specdec.experiment.loads import load_mistakes
 
 if TYPE_CHECKING:
     from specdec.benchmark.prompts import Prompt
@@ -100,6 +101,9 @@ class Plan:
         thinking: Qwen3 thinking mode to set; None says nothing about it.
         api, schedule, arrival: see their types.
         rate: requests per second and variant, for ``poisson`` and ``constant``.
+        loads: instead of ``concurrency`` (closed loop) or ``rate``: each is measured ``repeats`` times,
+            ascending and descending in turn. Ascending, without doubles.
+        point_seconds: most seconds that one variant gets requests at one of the ``loads``.
         warmup: requests per variant before the measured ones.
         seed: fixes order, arrivals and, above temperature 0, sampling.
         ignore_eos: ask for exactly the output length.
@@ -125,6 +129,8 @@ class Plan:
     schedule: Schedule = "alternate"
     arrival: Arrival = "closed"
     rate: float | None = None
+    loads: tuple[float, ...] = ()
+    point_seconds: float = 3600.0
     warmup: int = 4
     seed: int = 1
     ignore_eos: bool = True
@@ -164,6 +170,7 @@ class Plan:
             found.append(
                 Mistake("temperature", self.temperature, "is not within 0 and 2", "Use 0 for greedy decoding")
             )
+        found.extend(load_mistakes("loads", self.loads, closed=self.arrival == "closed"))
         if self.arrival == "closed" and self.rate is not None:
             found.append(
                 Mistake(
@@ -173,7 +180,7 @@ class Plan:
                     "Set arrival to poisson or constant, or leave it out",
                 )
             )
-        if self.arrival != "closed" and (self.rate is None or self.rate <= 0):
+        if self.arrival != "closed" and not self.loads and (self.rate is None or self.rate <= 0):
             found.append(
                 Mistake(
                     "rate",
@@ -186,8 +193,16 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """Requests of the whole run, warm-up included."""
-        return len(self.targets) * (self.warmup + len(self.prompts) * self.repeats)
+        """Requests of the whole run, warm-up included, those that only keep the load up left out."""
+        from specdec.benchmark.load import measured_requests
+
+        return len(self.targets) * (self.warmup + measured_requests(self))
+
+    def at(self, load: float) -> Plan:
+        """The same plan at one load."""
+        if self.arrival == "closed":
+            return replace(self, concurrency=int(load), loads=())
+        return replace(self, rate=float(load), loads=())
 
     def job(self, prompt: Prompt, repeat: int, block: int) -> Job:
         """The measured request of one prompt and repeat."""
@@ -234,6 +249,8 @@ class Plan:
                 ],
             )
         benchmark = experiment.benchmark
+        closed = benchmark.arrival == "closed"
+        concurrency = int(max(benchmark.loads)) if benchmark.loads and closed else benchmark.concurrency
         ordered = sorted(experiment.variants, key=lambda variant: variant.name != experiment.baseline.name)
         return cls(
             run=run or new_run_id(),
@@ -254,7 +271,7 @@ class Plan:
             ),
             prompts=prompt_sets.load(benchmark.prompts, base=base),
             output_tokens=benchmark.output_tokens,
-            concurrency=benchmark.concurrency,
+            concurrency=concurrency,
             repeats=benchmark.repeats,
             temperature=benchmark.temperature,
             thinking=benchmark.thinking,
@@ -262,7 +279,9 @@ class Plan:
             schedule=benchmark.schedule,
             arrival=benchmark.arrival,
             rate=benchmark.rate,
-            warmup=benchmark.concurrency if benchmark.warmup is None else benchmark.warmup,
+            loads=benchmark.loads,
+            point_seconds=benchmark.point_seconds,
+            warmup=concurrency if benchmark.warmup is None else benchmark.warmup,
             seed=benchmark.seed,
             timeouts=Timeouts(stall=benchmark.stall_seconds, total=benchmark.request_seconds),
             environment=environment or {},

@@ -8,18 +8,19 @@ import json
 import os
 import platform
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Literal, TypeVar, cast
 
 from specdec import atomic
-from specdec.benchmark import counters, load
+from specdec.benchmark import counters, gauges, load
 from specdec.benchmark.client import Client, utc_now
 from specdec.benchmark.http1 import Cut, ProtocolError, Refused
 from specdec.benchmark.plan import Job, Plan, Target
+from specdec.benchmark.points import Points
+from specdec.benchmark.turn import Turn
 from specdec.errors import BadInputError, EnvironmentFault, Mistake, SpecdecError
 from specdec.runs.record import RequestRecord, RunManifest
 
@@ -96,6 +97,8 @@ class _Run:
         self._done = 0
         self._latest_send = 0.0
         self._hash = hashlib.sha256()
+        self._blocks = list(load.blocks(plan))
+        self._points = Points(plan, self._blocks)
 
     async def execute(self) -> RunManifest:
         started = utc_now()
@@ -109,10 +112,11 @@ class _Run:
             self._folder.mkdir(parents=True, exist_ok=True)
             with (self._folder / RECORDS).open("x", encoding="utf-8") as self._file:
                 try:
-                    await self._turn(load.warmup(self._plan), range(len(targets)))
+                    await self._turns(load.warmup_block(self._plan))
                     before = await self._scrape()
-                    for block in load.blocks(self._plan):
-                        await self._turn(block.jobs, block.order)
+                    for block in self._blocks:
+                        if self._points.goes_on(block):
+                            await self._turns(block)
                     after = await self._scrape()
                 except asyncio.CancelledError:
                     status, problem = "interrupted", "Ctrl-C or a request to end (SIGTERM)"
@@ -133,55 +137,41 @@ class _Run:
         self._on_event(RunEvent(status, self._done, self._plan.total))
         return manifest
 
-    async def _turn(self, jobs: tuple[Job, ...], order: Iterable[int]) -> None:
-        if not jobs:
-            return
+    async def _turns(self, block: load.Block) -> None:
         if self._plan.schedule == "concurrent":
             async with asyncio.TaskGroup() as group:
-                for index in order:
-                    group.create_task(self._one_variant(self._clients[index], jobs))
+                for index in block.order:
+                    group.create_task(self._one_variant(self._clients[index], block))
         else:
-            for index in order:
-                await self._one_variant(self._clients[index], jobs)
+            for index in block.order:
+                await self._one_variant(self._clients[index], block)
 
-    async def _one_variant(self, client: Client, jobs: tuple[Job, ...]) -> None:
-        plan = self._plan
-        if plan.arrival == "closed" or jobs[0].warmup:
-            waiting = deque(jobs)
-            await client.warm(min(plan.concurrency, len(jobs)))
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(plan.concurrency, len(jobs))):
-                    group.create_task(self._worker(client, waiting))
-            return
-        times = load.arrivals(
-            len(jobs), rate=plan.rate or 0.0, arrival=plan.arrival, seed=plan.seed + jobs[0].block
-        )
-        start = perf_counter()
-        async with asyncio.TaskGroup() as group:
-            for job, time in zip(jobs, times, strict=True):
-                await asyncio.sleep(max(0.0, start + time - perf_counter()))
-                self._latest_send = max(self._latest_send, perf_counter() - start - time)
-                group.create_task(self._ask(client, job))
+    async def _one_variant(self, client: Client, block: load.Block) -> None:
+        variant = client.target.variant
+        turn = Turn(client, block, self._ask, deadline=self._points.deadline(block, variant))
+        async with self._points.watching(block, variant, turn, lambda: _gauges(client)):
+            await turn.run()
+        self._latest_send = max(self._latest_send, turn.latest_send)
 
-    async def _worker(self, client: Client, waiting: deque[Job]) -> None:
-        while waiting and await self._ask(client, waiting.popleft()):
-            pass
+    async def _ask(self, client: Client, job: Job, plan: Plan) -> RequestRecord:
+        """Asks and keeps the record.
 
-    async def _ask(self, client: Client, job: Job) -> bool:
-        """Asks, keeps the record, and tells whether to go on."""
-        record = await client.ask(job, self._plan)
+        Raises:
+            ServerGoneError: so many requests in a row failed that the server must be gone.
+        """
+        record = await client.ask(job, plan)
         self._keep(record)
         if record.outcome == "cancelled":
-            return False
+            return record
         variant = record.variant
         self._failures[variant] = 0 if record.outcome in ("ok", "early-eos") else self._failures[variant] + 1
-        if self._failures[variant] >= max(GIVE_UP_AFTER, self._plan.concurrency):
+        if self._failures[variant] >= max(GIVE_UP_AFTER, plan.concurrency):
             count = f"{self._failures[variant]} requests in a row failed"
             raise ServerGoneError(
                 f"{variant} at {client.target.url}: {count}, the last one with {record.outcome}:"
                 f" {record.error}"
             )
-        return True
+        return record
 
     def _remedy(self) -> str:
         kept = f"; {self._done} records are in {self._folder / RECORDS}" if self._done else ""
@@ -192,7 +182,9 @@ class _Run:
         self._file.write(line)
         self._file.flush()
         self._hash.update(line.encode())
-        self._done += 1
+        self._points.note(record)
+        # What only keeps the load up is no part of the total.
+        self._done += not record.warmup or record.block < 0
         if not record.warmup:
             self._counts[record.variant][record.outcome] += 1
         what = "warm-up" if record.warmup else f"{record.variant} {record.test_case}"
@@ -237,6 +229,7 @@ class _Run:
             counts={variant: dict(counts) for variant, counts in self._counts.items()},
             server_counters=counted,
             records_sha256=self._hash.hexdigest(),
+            points=self._points.manifest(interrupted=status != "complete"),
         )
 
     def _load_settings(self) -> dict[str, Any]:
@@ -292,12 +285,22 @@ def _models(body: bytes) -> dict[str, str | None]:
         return {}
 
 
+async def _gauges(client: Client) -> gauges.Gauges | None:
+    page = await _metrics_page(client)
+    return None if page is None else gauges.parse(page)
+
+
 async def _counters(client: Client) -> counters.Counters | None:
+    page = await _metrics_page(client)
+    return None if page is None else counters.parse(page)
+
+
+async def _metrics_page(client: Client) -> str | None:
     try:
         status, body = await client.get("/metrics")
     except (Refused, TimeoutError, Cut, ProtocolError):
         return None
-    return counters.parse(body.decode(errors="replace")) if status == 200 else None
+    return body.decode(errors="replace") if status == 200 else None
 
 
 def _first_of(group: BaseExceptionGroup[Any], kind: type[_Fault]) -> _Fault | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specdec import console, interrupts
+from specdec.commands.options import NumberList
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
 
 if TYPE_CHECKING:
@@ -25,10 +26,11 @@ _CHANGEABLE = (
     "warmup",
     "schedule",
     "arrival",
-    "rate",
     "api",
     "temperature",
     "thinking",
+    "loads",
+    "point_seconds",
     "seed",
 )
 
@@ -78,7 +80,25 @@ _CHANGEABLE = (
     type=click.Choice(["closed", "poisson", "constant"]),
     help="Keep requests in flight, or send at a rate.  [default: closed]",
 )
-@click.option("--rate", type=float, help="Requests per second and variant, for poisson and constant.")
+@click.option(
+    "--load",
+    "loads",
+    type=NumberList(whole=True),
+    metavar="N,N,...",
+    help="Several numbers of requests in flight, one after another; the report says up to which it pays.",
+)
+@click.option(
+    "--rate",
+    "rates",
+    type=NumberList(),
+    metavar="R,R,...",
+    help="Requests per second and variant, one or several; poisson arrival unless --arrival says otherwise.",
+)
+@click.option(
+    "--point-seconds",
+    type=click.FloatRange(min=0.001),
+    help="Most seconds a variant gets requests at one of several loads.  [default: 3600]",
+)
 @click.option("--api", type=click.Choice(["chat", "completions"]), help="Route to ask.  [default: chat]")
 @click.option("--temperature", type=float, help="0 decodes greedily.  [default: 0]")
 @click.option("--thinking/--no-thinking", default=None, help="Qwen3 thinking mode.  [default: --no-thinking]")
@@ -174,9 +194,10 @@ def _plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
         plan = Plan.from_experiment(load(given["experiment"]), dict(targets), base=given["experiment"].parent)
     else:
         plan = _free_plan(targets, given)
-    changes: dict[str, Any] = {name: given[name] for name in _CHANGEABLE if given[name] is not None}
-    if given["warmup"] is None and given["concurrency"] is not None:
-        changes["warmup"] = given["concurrency"]
+    changes: dict[str, Any] = {name: given[name] for name in _CHANGEABLE if given.get(name) is not None}
+    changes |= _load_changes(given)
+    if given["warmup"] is None and changes.get("concurrency") is not None:
+        changes["warmup"] = changes["concurrency"]
     if given["plain_template"]:
         changes["thinking"] = None
     if given["model"]:
@@ -200,6 +221,56 @@ def _plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
     )
     plan = _recorded(plan, given["prompts"])
     return plan.only(given["test_cases"]) if given["test_cases"] else plan
+
+
+def _load_changes(given: dict[str, Any]) -> dict[str, Any]:
+    """What ``--load``, ``--rate``, ``--arrival`` and ``--concurrency`` change in a plan.
+
+    Raises:
+        BadInputError: two of them contradict each other.
+    """
+    loads, rates, arrival = given["loads"], given["rates"], given["arrival"]
+    contradictions = [
+        ("--load", loads, "--concurrency", given["concurrency"]),
+        ("--load", loads, "--rate", rates),
+        ("--rate", rates, "--arrival", "closed" if arrival == "closed" else None),
+        ("--load", loads, "--arrival", None if arrival == "closed" else arrival),
+    ]
+    mistakes = [
+        Mistake(option, _listed(values), f"contradicts {other} {value}", "Give one of them")
+        for option, values, other, value in contradictions
+        if values is not None and value is not None
+    ]
+    if mistakes:
+        raise BadInputError("command line", mistakes)
+    if rates is not None:
+        several = _ascending("--rate", rates)
+        single = several[0] if len(several) == 1 else None
+        return {
+            "arrival": arrival or "poisson",
+            "rate": single,
+            "loads": several if single is None else (),
+        }
+    if loads is not None:
+        several = _ascending("--load", loads)
+        return {
+            "arrival": "closed",
+            "rate": None,
+            "concurrency": int(several[-1]),
+            "loads": several if len(several) > 1 else (),
+        }
+    return {"loads": ()} if given["concurrency"] is not None else {}
+
+
+def _ascending(option: str, values: tuple[float, ...]) -> tuple[float, ...]:
+    ascending = tuple(sorted(set(values)))
+    if values != ascending:
+        console.say(f"{option} {_listed(values)} is measured as {_listed(ascending)}")
+    return ascending
+
+
+def _listed(values: tuple[float, ...]) -> str:
+    return ",".join(f"{value:g}" for value in values)
 
 
 def _free_plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
@@ -227,7 +298,8 @@ def _recorded(plan: Plan, prompts: str | None) -> Plan:
     from specdec.benchmark.plan import hash_of
 
     before: dict[str, Any] = plan.configuration.get("benchmark", {"prompts": "classes", "lanes": ["exact"]})
-    changed: dict[str, Any] = {name: getattr(plan, name) for name in _CHANGEABLE}
+    changed: dict[str, Any] = {name: getattr(plan, name) for name in (*_CHANGEABLE, "rate")}
+    changed["loads"] = list(plan.loads)
     changed |= {"stall_seconds": plan.timeouts.stall, "request_seconds": plan.timeouts.total}
     if before.get("warmup") is None and plan.warmup == plan.concurrency:
         changed["warmup"] = None

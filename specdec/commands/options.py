@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -22,6 +23,31 @@ experiment_option = click.option(
 regions_option = click.option("--region", help="One region of the experiment.  [default: each of them]")
 
 region_option = click.option("--region", help="Region of the experiment.  [default: its first]")
+
+
+class NumberList(click.ParamType[tuple[float, ...]]):
+    """Numbers above 0, separated by commas; whole ones if ``whole``."""
+
+    name = "numbers"
+
+    def __init__(self, *, whole: bool = False) -> None:
+        self._whole = whole
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The numbers as a tuple, in the order given."""
+        if isinstance(value, tuple):
+            return cast("tuple[float, ...]", value)
+        try:
+            numbers = tuple(float(part) for part in str(value).split(","))
+        except ValueError:
+            numbers = ()
+        if not numbers or any(
+            not 0 < number < inf or (self._whole and number != int(number)) for number in numbers
+        ):
+            kind = "whole numbers, 1 or more" if self._whole else "numbers above 0"
+            self.fail(f"{value!r} is not a list of {kind}, such as 1,2,4", param, ctx)
+        return numbers
+
 
 hours_option = click.option(
     "--hours",

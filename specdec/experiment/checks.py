@@ -9,6 +9,7 @@ from specdec.catalog.chips import INSTANCES
 from specdec.catalog.regions import OFFERS
 from specdec.catalog.stacks import STACKS
 from specdec.errors import Mistake
+from specdec.experiment.loads import load_mistakes
 from specdec.experiment.models import with_own
 from specdec.experiment.registry import check
 
@@ -262,10 +263,27 @@ def _rate_goes_with_arrival(benchmark: Benchmark) -> Iterator[Mistake]:
             "has no meaning in a closed loop",
             'Set arrival to "poisson" or "constant", or remove it',
         )
-    if benchmark.arrival != "closed" and benchmark.rate is None:
+    if benchmark.arrival != "closed" and benchmark.rate is None and not benchmark.loads:
         yield Mistake(
             "benchmark.rate",
             None,
             f"is missing beside arrival = {benchmark.arrival!r}",
             "Give requests per second and variant",
+        )
+
+
+@_reads("benchmark", "serving", "variants")
+def _loads_fit(benchmark: Benchmark, serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+    closed, loads = benchmark.arrival == "closed", benchmark.loads
+    yield from load_mistakes("benchmark.loads", loads, closed=closed)
+    least = min(variant.max_num_seqs or serving.max_num_seqs for variant in variants)
+    field = "benchmark.loads" if loads else "benchmark.concurrency"
+    most = max(loads) if loads else benchmark.concurrency
+    if closed and most > least:
+        yield Mistake(
+            field,
+            most,
+            f"is more than the {least} sequences (max_num_seqs) that a variant decodes together: the rest"
+            " would wait, and the queue be measured",
+            f"Use at most {least}, or raise max_num_seqs",
         )

@@ -266,6 +266,16 @@ class Benchmark(Section):
     rate: float | None = Field(
         default=None, gt=0, description="requests per second and variant, for poisson and constant arrival"
     )
+    loads: tuple[float, ...] = Field(
+        default=(),
+        description=(
+            "several loads, ascending, instead of `concurrency` (closed arrival) or `rate`: the report then"
+            " says up to which speculation pays"
+        ),
+    )
+    point_seconds: float = Field(
+        default=3600.0, gt=0, description="most seconds a variant gets requests at one of the `loads`"
+    )
     warmup: int | None = Field(
         default=None,
         ge=0,

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
+from specdec.runs.point import Point
+
 SCHEMA = 1
 
 Outcome = Literal[
@@ -70,8 +72,10 @@ class RequestRecord:
         prompt: prompt id, unique in its set; variants are paired by (prompt, repeat).
         repeat: 0-based repetition of the same prompt.
         block: 0-based alternation block the request ran in; -1 for warm-up.
-        warmup: excluded from every metric.
+        warmup: excluded from every metric: sent before the measured ones, or beside them to keep the load up
+            (``block`` is then theirs).
         concurrency: requests in flight by design (closed loop).
+        rate: requests per second by design (open loop); None in a closed loop.
         sent_utc: wall time of sending, ISO 8601 with Z.
         sent: monotonic clock at sending, seconds; only differences within one run mean anything.
         outcome: see ``Outcome``.
@@ -122,7 +126,13 @@ class RequestRecord:
     thinking: bool | None = None
     server: ServerSpeculation | None = None
     near_tie: tuple[float, ...] | None = None
+    rate: float | None = None
     schema: int = field(default=SCHEMA)
+
+    @property
+    def load(self) -> float:
+        """Requests per second in an open loop, else requests in flight."""
+        return self.concurrency if self.rate is None else self.rate
 
     def to_json(self) -> str:
         """One line of ``records.jsonl``, without the newline."""
@@ -169,6 +179,7 @@ class RunManifest:
             where not reported.
         records_sha256: of ``records.jsonl``.
         problem: what ended a run that is not ``complete``, for a person to read.
+        points: what became of each load and variant, where the run had several loads.
     """
 
     run: str
@@ -184,6 +195,7 @@ class RunManifest:
     server_counters: dict[str, dict[str, Any] | None]
     records_sha256: str
     problem: str | None = None
+    points: tuple[Point, ...] = ()
     schema: int = SCHEMA
 
     def to_json(self) -> str:
@@ -202,6 +214,7 @@ class RunManifest:
         _require_types(_CONFIGURATION, raw.get("configuration", {}), "configuration.")
         for variant, facts in raw.get("variants", {}).items():
             _require_types(_VARIANT, facts, f"variants.{variant}.")
+        raw["points"] = tuple(Point(**point) for point in raw.get("points", ()))
         try:
             return cls(**raw)
         except TypeError as error:

@@ -1,0 +1,55 @@
+"""What a server's ``/metrics`` page says of its load: requests it works on, requests that wait, time in queue
+and prefill.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_SAMPLE = re.compile(
+    r"^(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{[^}]*\})?\s+(?P<value>[0-9.eE+-]+)\s*$", re.MULTILINE
+)
+_RUNNING = ("vllm:num_requests_running", "llamacpp:requests_processing")
+_WAITING = ("vllm:num_requests_waiting", "llamacpp:requests_deferred")
+_QUEUE = "vllm:request_queue_time_seconds"
+_PREFILL = "vllm:request_prefill_time_seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """One reading, summed over the engines of a server. None where the page does not say.
+
+    Attributes:
+        running, waiting: requests at that moment.
+        queue, prefill: (seconds, requests) since the server started.
+    """
+
+    running: float | None
+    waiting: float | None
+    queue: tuple[float, float] | None
+    prefill: tuple[float, float] | None
+
+
+def parse(page: str) -> Gauges | None:
+    """Reads a Prometheus text page; None if it tells nothing of the load."""
+    sums: dict[str, float] = {}
+    for sample in _SAMPLE.finditer(page):
+        sums[sample["name"]] = sums.get(sample["name"], 0.0) + float(sample["value"])
+
+    def first(names: tuple[str, ...]) -> float | None:
+        return next((sums[name] for name in names if name in sums), None)
+
+    def histogram(name: str) -> tuple[float, float] | None:
+        total, count = sums.get(f"{name}_sum"), sums.get(f"{name}_count")
+        return None if total is None or count is None else (total, count)
+
+    found = Gauges(first(_RUNNING), first(_WAITING), histogram(_QUEUE), histogram(_PREFILL))
+    return None if found == Gauges(None, None, None, None) else found
+
+
+def mean_between(before: tuple[float, float] | None, after: tuple[float, float] | None) -> float | None:
+    """Mean seconds per request of a histogram between two readings; None where no request was counted."""
+    if before is None or after is None or after[1] <= before[1]:
+        return None
+    return (after[0] - before[0]) / (after[1] - before[1])

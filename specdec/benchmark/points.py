@@ -1,0 +1,191 @@
+"""Keeps the account of a run's loads: time spent, what the servers said of it, how late the client was, and
+which loads need no more visits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from math import inf
+from statistics import fmean, quantiles
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from specdec.benchmark.gauges import Gauges, mean_between
+from specdec.runs.point import Point, PointEnd
+
+if TYPE_CHECKING:
+    from specdec.benchmark.load import Block
+    from specdec.benchmark.plan import Plan
+    from specdec.benchmark.turn import Turn
+    from specdec.runs.record import RequestRecord
+
+GROWTH = 1.02
+"""A variant whose throughput at a load is not above that of every lower load by this factor is saturated."""
+
+TICK = 0.02
+"""Seconds between two looks at how late the event loop wakes up."""
+
+LOOK_SECONDS = 1.0
+"""Between two readings of a server's gauges: seldom enough to cost it nothing."""
+
+FEWEST_TICKS = 20
+
+
+@dataclass(slots=True)
+class _Entry:
+    planned: int = 0
+    sent: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    lags: list[float] = field(default_factory=list[float])
+    latest_send: float = 0.0
+    readings: list[Gauges] = field(default_factory=list[Gauges])
+    queue: list[float] = field(default_factory=list[float])
+    prefill: list[float] = field(default_factory=list[float])
+
+
+class Points:
+    """The account of one run. Empty for a run of one load."""
+
+    def __init__(self, plan: Plan, blocks: list[Block]) -> None:
+        self._plan = plan
+        self._entries = {(load, target.variant): _Entry() for load in plan.loads for target in plan.targets}
+        self._stopped: dict[float, PointEnd] = {}
+        self._visit: tuple[float, int] | None = None
+        for block in blocks:
+            for target in plan.targets if block.held else ():
+                self._entries[load_of(block.plan), target.variant].planned += len(block.jobs)
+
+    def goes_on(self, block: Block) -> bool:
+        """Whether the block is still to be measured. Called for every block, in order."""
+        if not block.held:
+            return True
+        load = load_of(block.plan)
+        if self._visit not in (None, (load, block.visit)):
+            self._look_back()
+        self._visit = load, block.visit
+        return load not in self._stopped
+
+    def deadline(self, block: Block, variant: str) -> float:
+        """``perf_counter`` after which the variant gets no more requests at the block's load."""
+        if not block.held:
+            return inf
+        left = self._plan.point_seconds - self._entries[load_of(block.plan), variant].seconds
+        return perf_counter() + left
+
+    @asynccontextmanager
+    async def watching(
+        self, block: Block, variant: str, turn: Turn, look: Callable[[], Awaitable[Gauges | None]]
+    ) -> AsyncGenerator[None]:
+        """Watches a turn at a load: ``look`` reads the server's gauges."""
+        if not block.held:
+            yield
+            return
+        entry = self._entries[load_of(block.plan), variant]
+        before = await look()
+        lag = asyncio.create_task(_lags(entry.lags))
+        looking = asyncio.create_task(_readings(look, entry.readings)) if before else None
+        started = perf_counter()
+        try:
+            yield
+        finally:
+            entry.seconds += perf_counter() - started
+            entry.sent += turn.sent
+            entry.latest_send = max(entry.latest_send, turn.latest_send)
+            for task in (lag, looking):
+                if task is not None:
+                    task.cancel()
+            if turn.sent < len(block.jobs):
+                self._stopped.setdefault(load_of(block.plan), "time")
+        if before is not None and (after := await look()) is not None:
+            for sums, name in ((entry.queue, "queue"), (entry.prefill, "prefill")):
+                mean = mean_between(getattr(before, name), getattr(after, name))
+                if mean is not None:
+                    sums.append(mean)
+
+    def note(self, record: RequestRecord) -> None:
+        """Counts what a request of a block brought, a filler's too."""
+        entry = self._entries.get((record.load, record.variant))
+        if entry is not None and record.block >= 0:
+            counted = record.chunk_tokens[-1] if record.chunk_tokens else record.output_tokens
+            entry.tokens += counted or len(record.chunk_times)
+
+    def manifest(self, *, interrupted: bool) -> tuple[Point, ...]:
+        """What became of each point, for the run's manifest."""
+        closed = self._plan.arrival == "closed"
+        return tuple(
+            Point(
+                variant=variant,
+                load=load,
+                unit="in flight" if closed else "per second",
+                planned=entry.planned,
+                sent=entry.sent,
+                end=self._end(load, entry, interrupted=interrupted),
+                seconds=round(entry.seconds, 3),
+                loop_lag_seconds=(
+                    round(quantiles(entry.lags, n=100)[-1], 6) if len(entry.lags) >= FEWEST_TICKS else None
+                ),
+                latest_send_seconds=None if closed else round(entry.latest_send, 6),
+                running=_mean([r.running for r in entry.readings]),
+                waiting=_mean([r.waiting for r in entry.readings]),
+                queue_seconds=_mean(entry.queue),
+                prefill_seconds=_mean(entry.prefill),
+            )
+            for (load, variant), entry in self._entries.items()
+        )
+
+    def _end(self, load: float, entry: _Entry, *, interrupted: bool) -> PointEnd:
+        if entry.sent >= entry.planned:
+            return "complete"
+        return self._stopped.get(load, "interrupted" if interrupted else "time")
+
+    def _look_back(self) -> None:
+        """After the visit of a load: has its time passed, and does a higher one promise more throughput?"""
+        assert self._visit is not None
+        load, visit = self._visit
+        variants = [target.variant for target in self._plan.targets]
+        if any(self._entries[load, name].seconds >= self._plan.point_seconds for name in variants):
+            self._stopped.setdefault(load, "time")
+        if visit == 0 and all(self._saturated(load, name) for name in variants):
+            for higher in self._plan.loads:
+                if higher > load:
+                    self._stopped.setdefault(higher, "saturated")
+
+    def _saturated(self, load: float, variant: str) -> bool:
+        own, *lower = (
+            entry.tokens / entry.seconds if entry.seconds else 0.0
+            for entry in (
+                self._entries[load, variant],
+                *(self._entries[other, variant] for other in self._plan.loads if other < load),
+            )
+        )
+        return bool(lower) and own < GROWTH * max(lower)
+
+
+def load_of(plan: Plan) -> float:
+    """The one load of a plan: requests in flight, or per second."""
+    return float(plan.concurrency) if plan.arrival == "closed" else plan.rate or 0.0
+
+
+async def _lags(into: list[float]) -> None:
+    while True:
+        due = perf_counter() + TICK
+        await asyncio.sleep(TICK)
+        into.append(perf_counter() - due)
+
+
+async def _readings(look: Callable[[], Awaitable[Gauges | None]], into: list[Gauges]) -> None:
+    pause = LOOK_SECONDS / 4
+    while True:
+        await asyncio.sleep(pause)
+        pause = LOOK_SECONDS
+        if (reading := await look()) is not None:
+            into.append(reading)
+
+
+def _mean(values: list[float] | list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(fmean(known), 6) if known else None

@@ -1,0 +1,64 @@
+"""What became of one load of a run, per variant: whether it was finished, and whether its times can be
+trusted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+PointEnd = Literal["complete", "time", "saturated", "settled", "interrupted"]
+"""``complete``: every request of the plan was sent. ``time``: the cap on time per point passed first.
+``saturated``: not begun or not gone on with, since no variant's throughput grew any more at a lower load.
+``settled``: every row at this load was decided before its last visit. ``interrupted``: the run ended."""
+
+LATE = 0.005
+"""Seconds by which the client may be late at one wake-up in a hundred. Above it the times of a point say more
+about the client's machine than about the server: it is more than the client's own error of 3 ms in TTFT."""
+
+LATE_SEND = 0.05
+"""Seconds by which a request of an open loop may be sent late, as a share of the mean gap between arrivals or
+in seconds, whichever is less: a later one changes the arrivals that were asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One load of one variant.
+
+    Attributes:
+        variant: variant name.
+        load: requests in flight, or requests per second.
+        unit: which of the two.
+        planned: measured requests of the plan.
+        sent: of these, the ones that were sent.
+        end: see ``PointEnd``.
+        seconds: that the variant was loaded at this point, fillers included.
+        loop_lag_seconds: how late the client's event loop woke up, 99th percentile; None if too short to
+            tell.
+        latest_send_seconds: most that a request of an open loop was sent late; None in a closed loop.
+        running, waiting: mean requests that the server worked on, and kept waiting, by its own gauges; None
+            where it has none.
+        queue_seconds, prefill_seconds: mean per request by the server's own histograms; None where it has
+            none.
+    """
+
+    variant: str
+    load: float
+    unit: Literal["in flight", "per second"]
+    planned: int
+    sent: int
+    end: PointEnd
+    seconds: float
+    loop_lag_seconds: float | None = None
+    latest_send_seconds: float | None = None
+    running: float | None = None
+    waiting: float | None = None
+    queue_seconds: float | None = None
+    prefill_seconds: float | None = None
+
+    @property
+    def late(self) -> bool:
+        """Whether the client itself was too late for this point's times to be trusted."""
+        lag, send = self.loop_lag_seconds or 0.0, self.latest_send_seconds or 0.0
+        gap = 1 / self.load if self.unit == "per second" and self.load > 0 else 1.0
+        return lag > LATE or send > LATE_SEND * max(1.0, gap)
