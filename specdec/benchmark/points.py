@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from specdec.benchmark.turn import Turn
     from specdec.runs.record import RequestRecord
 
-GROWTH = 1.02
+GROWTH = 1.05
 """A variant whose throughput at a load is not above that of every lower load by this factor is saturated."""
 
 TICK = 0.02

@@ -41,6 +41,16 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
     help="Share by which steps vary.",
 )
 @click.option(
+    "--batch-ms",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="Time that every further request in service adds to a step.",
+)
+@click.option(
+    "--max-num-seqs", type=click.IntRange(min=1), help="Requests in service; others wait.  [default: all]"
+)
+@click.option(
     "--first-tokens",
     type=click.IntRange(min=1),
     default=1,
@@ -145,6 +155,8 @@ def _settings(given: dict[str, Any]) -> Settings:
         ttft=given["ttft_ms"] / 1000,
         step=given["step_ms"] / 1000,
         jitter=given["jitter"],
+        batch_step=given["batch_ms"] / 1000,
+        max_num_seqs=given["max_num_seqs"],
         first_tokens=given["first_tokens"],
         per_step=(
             _uniform(tokens or "1")

@@ -272,7 +272,7 @@ def _rate_goes_with_arrival(benchmark: Benchmark) -> Iterator[Mistake]:
         )
 
 
-@_reads("benchmark", "serving", "variants")
+@check
 def _loads_fit(benchmark: Benchmark, serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
     closed, loads = benchmark.arrival == "closed", benchmark.loads
     yield from load_mistakes("benchmark.loads", loads, closed=closed)

@@ -49,6 +49,10 @@ _MIDWAY = (
 )
 
 
+_NOTICE = 0.02
+"""Seconds after which a server with a batch notices that a client has gone, and gives its place away."""
+
+
 class _Gone(Exception):
     """The connection is to be closed at once."""
 
@@ -70,6 +74,8 @@ class GoldenServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._counted = {"drafts": 0, "draft_tokens": 0, "accepted_tokens": 0}
         self._by_position: dict[int, int] = {}
+        self._running = self._waiting = 0
+        self._slots = asyncio.Semaphore(settings.max_num_seqs) if settings.max_num_seqs else None
 
     async def start(self, port: int = 0) -> str:
         """Listens on a port, a free one by default. Returns the base URL.
@@ -163,6 +169,7 @@ class GoldenServer:
 
     def _metrics(self) -> str:
         factor = 0 if self.settings.counters == "zero" else 1
+        admitted = [truth for truth in self.truths if truth.admitted is not None]
         label = f'engine="0",model_name="{self.settings.model}"'
         lines = [
             f"vllm:spec_decode_num_{name}_total{{{label}}} {float(value * factor)}"
@@ -174,7 +181,18 @@ class GoldenServer:
             for position, value in sorted(self._by_position.items())
         ]
         return "\n".join(
-            ["# TYPE vllm:spec_decode_num_drafts counter", *lines, "vllm:num_requests_running 0.0", ""]
+            [
+                "# TYPE vllm:spec_decode_num_drafts counter",
+                *lines,
+                "# TYPE vllm:num_requests_running gauge",
+                f"vllm:num_requests_running{{{label}}} {float(self._running)}",
+                "# TYPE vllm:num_requests_waiting gauge",
+                f"vllm:num_requests_waiting{{{label}}} {float(self._waiting)}",
+                "# TYPE vllm:request_queue_time_seconds histogram",
+                f"vllm:request_queue_time_seconds_sum{{{label}}} {sum(t.queued for t in admitted)}",
+                f"vllm:request_queue_time_seconds_count{{{label}}} {float(len(admitted))}",
+                "",
+            ]
         )
 
     async def _completion(
@@ -206,15 +224,45 @@ class GoldenServer:
             jitter=settings.jitter,
         )
         writing = events.Writing(settings, body, chat=chat, planned=planned)
+        async with self._service(truth):
+            await self._answer(writer, body, writing, planned, truth)
+        truth.ended = perf_counter()
+        self._count(planned)
+
+    @asynccontextmanager
+    async def _service(self, truth: Truth) -> AsyncGenerator[None]:
+        """A place among the sequences in service, waited for where there is a limit."""
+        if self._slots is not None:
+            self._waiting += 1
+            try:
+                await self._slots.acquire()
+            finally:
+                self._waiting -= 1
+        self._running += 1
+        truth.admitted = perf_counter()
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if self._slots is not None:
+                self._slots.release()
+
+    async def _answer(
+        self,
+        writer: asyncio.StreamWriter,
+        body: dict[str, Any],
+        writing: events.Writing,
+        planned: list[Step],
+        truth: Truth,
+    ) -> None:
         if not body.get("stream"):
-            await asyncio.sleep(read + planned[-1].time - perf_counter())
-            truth.writes = [(read + step.time, step.tokens) for step in planned]
+            begun = truth.read + truth.queued
+            await asyncio.sleep(begun + planned[-1].time - perf_counter())
+            truth.writes = [(begun + step.time, step.tokens) for step in planned]
             _respond(writer, 200, "application/json", writing.document())
         else:
             _head(writer, 200, "text/event-stream; charset=utf-8", "Transfer-Encoding: chunked")
             await self._stream(writer, writing, planned, truth)
-        truth.ended = perf_counter()
-        self._count(planned)
 
     async def _stream(
         self, writer: asyncio.StreamWriter, writing: events.Writing, planned: list[Step], truth: Truth
@@ -223,17 +271,16 @@ class GoldenServer:
         midway = len(planned) // 2 if fault in _MIDWAY else None
         if fault != "empty":
             _chunk(writer, writing.opening())
+            begun, batched = truth.read + truth.queued, 0.0
             for index, step in enumerate(planned):
                 if index == midway:
                     await self._midway(fault or "", writer, writing)
                     if fault == "early-eos":
                         break
                     return
-                delay = truth.read + step.time - perf_counter()
-                if delay > 0:
-                    await asyncio.sleep(delay)
-                if writer.is_closing():
-                    raise _Gone
+                if index > 0:
+                    batched += self.settings.batch_step * (self._running - 1)
+                await self._sleep(begun + step.time + batched, writer)
                 # The time is that of the step, whether or not its tokens are held back to be merged with the
                 # next one's.
                 truth.writes.append((perf_counter(), step.tokens))
@@ -247,6 +294,16 @@ class GoldenServer:
             _chunk(writer, writing.closing("stop" if fault == "early-eos" else "length"))
         _chunk(writer, writing.done())
         writer.write(b"0\r\n\r\n")
+
+    async def _sleep(self, until: float, writer: asyncio.StreamWriter) -> None:
+        """Waits, and gives up its place in the batch soon where the client has gone."""
+        batching = self.settings.batch_step > 0 or self._slots is not None
+        while (delay := until - perf_counter()) > 0:
+            await asyncio.sleep(min(delay, _NOTICE) if batching else delay)
+            if writer.is_closing():
+                raise _Gone
+        if writer.is_closing():
+            raise _Gone
 
     async def _midway(self, fault: str, writer: asyncio.StreamWriter, writing: events.Writing) -> None:
         match fault:

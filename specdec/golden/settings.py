@@ -49,6 +49,8 @@ class Settings:
         ttft: seconds from a read request to its first token.
         step: seconds per step.
         jitter: share by which each step's length varies, both ways.
+        batch_step: seconds by which every further sequence in service lengthens a step.
+        max_num_seqs: most sequences in service; the others wait. None for no limit.
         first_tokens: tokens of the first step.
         per_step: tokens of each later step.
         chunking, merge: see ``Chunking``.
@@ -70,6 +72,8 @@ class Settings:
     ttft: float = 0.2
     step: float = 0.02
     jitter: float = 0.0
+    batch_step: float = 0.0
+    max_num_seqs: int | None = None
     first_tokens: int = 1
     per_step: Uniform | Speculation = field(default_factory=lambda: Uniform(1, 1))
     chunking: Chunking = "step"

@@ -108,6 +108,36 @@ def steps(
     return planned
 
 
+def batch_tpot(sequences: float, *, step: float, batch_step: float, tokens_per_step: float) -> float:
+    """Seconds per token with so many sequences in service all the time: ``(step + batch_step (n - 1)) /
+    tokens_per_step``.
+    """
+    return (step + batch_step * (sequences - 1)) / tokens_per_step
+
+
+def crossing(
+    plain: tuple[float, float], drafted: tuple[float, float], tokens_per_step: float
+) -> float | None:
+    """Sequences at which a plain server and a speculative one take the same time per token.
+
+    Both times per token are straight lines in the number of sequences, so that there is one such point, or
+    none.
+
+    Args:
+        plain: ``step`` and ``batch_step`` of the plain server, seconds.
+        drafted: the same of the speculative one.
+        tokens_per_step: of the speculative one.
+
+    Returns:
+        None where the lines are parallel, or meet below one sequence.
+    """
+    steeper = plain[1] - drafted[1] / tokens_per_step
+    ahead = drafted[0] / tokens_per_step - plain[0]
+    if steeper == 0 or ahead / steeper < 0:
+        return None
+    return 1 + ahead / steeper
+
+
 @dataclass(slots=True)
 class Truth:
     """What the server did for one request. Times are ``perf_counter`` of this machine.
@@ -115,6 +145,7 @@ class Truth:
     Attributes:
         request: 0-based, in order of arrival.
         read: when the request had been read.
+        admitted: when it was taken into service; the time until then is its wait.
         writes: when each step's tokens were handed to the socket, with the number of tokens.
         asked: tokens asked for.
         fault: fault that was played, or None.
@@ -127,6 +158,12 @@ class Truth:
     fault: str | None = None
     writes: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
     ended: float | None = None
+    admitted: float | None = None
+
+    @property
+    def queued(self) -> float:
+        """Seconds it waited for its place."""
+        return 0.0 if self.admitted is None else self.admitted - self.read
 
     @property
     def ttft(self) -> float | None:
@@ -163,6 +200,7 @@ class Truth:
             "asked_tokens": self.asked,
             "tokens": self.tokens,
             "steps": len(self.writes),
+            "queued_s": self.queued,
             "ttft_s": self.ttft,
             "tpot_s": self.tpot,
             "tokens_per_step": self.tokens_per_step,
