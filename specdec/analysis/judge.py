@@ -15,7 +15,7 @@ from specdec.analysis.drafts import compare_drafts
 from specdec.analysis.moderation import NOTHING_COMMON, CommonSpread, common_spread
 from specdec.analysis.pairing import Pair, log_ratios, pairs
 from specdec.analysis.parity import parity
-from specdec.analysis.roofline import limit_step, roofline
+from specdec.analysis.roofline import roofline
 from specdec.analysis.sentences import caveats, comparison_sentence, overall_sentence
 from specdec.analysis.significance import JOINT_LEVEL, MARGIN, decide, paired_ratio, row_level, spread
 from specdec.analysis.step_reading import step_source
@@ -33,6 +33,7 @@ from specdec.catalog.chips import INSTANCES
 from specdec.catalog.conventions import Convention
 from specdec.catalog.models import MODELS
 from specdec.catalog.prices import NodePrice, price_of
+from specdec.catalog.roofline import limit_step
 from specdec.metrics.definition import Metric
 from specdec.metrics.e2e import E2E
 from specdec.metrics.step_gap import STEP_GAP

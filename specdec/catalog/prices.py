@@ -90,21 +90,36 @@ def known_price(instance_type: str, purchase: str, region: str | None = None) ->
     return usable[0] if usable else None
 
 
-def price_of(configuration: dict[str, Any]) -> NodePrice | None:
-    """The price of an accelerator node of a resolved experiment: its own ``cost.node_usd_per_hour``, else
-    what is known.
+def price_for(
+    instance_type: str, purchase: str, region: str | None, *, own: float | None = None
+) -> NodePrice | None:
+    """The price of an accelerator node of an experiment: its own where it names one, else what is known.
+
+    Args:
+        instance_type: EC2 instance type.
+        purchase: how it is bought.
+        region: where.
+        own: the experiment's ``cost.node_usd_per_hour``.
     """
+    if own is None:
+        return known_price(instance_type, purchase, region)
+    return NodePrice(
+        instance_type=instance_type,
+        usd_per_hour=own,
+        purchase="experiment",
+        region=None,
+        source="cost.node_usd_per_hour of the experiment",
+        date=None,
+    )
+
+
+def price_of(configuration: dict[str, Any]) -> NodePrice | None:
+    """``price_for`` the plain data of a resolved experiment."""
     capacity = configuration.get("capacity", {})
-    cost = configuration.get("cost", {})
-    instance_type = str(capacity.get("instance_type", ""))
-    if cost.get("node_usd_per_hour") is not None:
-        return NodePrice(
-            instance_type=instance_type,
-            usd_per_hour=float(cost["node_usd_per_hour"]),
-            purchase="experiment",
-            region=None,
-            source="cost.node_usd_per_hour of the experiment",
-            date=None,
-        )
     regions = configuration.get("regions") or [None]
-    return known_price(instance_type, str(capacity.get("purchase", "")), regions[0])
+    return price_for(
+        str(capacity.get("instance_type", "")),
+        str(capacity.get("purchase", "")),
+        regions[0],
+        own=configuration.get("cost", {}).get("node_usd_per_hour"),
+    )

@@ -10,6 +10,7 @@ import click
 
 from specdec import console
 from specdec.commands.options import experiment_option, hours_option, json_option, one_of, regions_option
+from specdec.commands.workload import today, workload_of
 from specdec.errors import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_NO_ACCESS, EXIT_OK
 
 if TYPE_CHECKING:
@@ -34,13 +35,14 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
     from specdec.preflight.run import run
 
     experiment = load(experiment_path)
+    workload = workload_of(experiment)
     regions = (one_of(experiment, region),) if region else experiment.regions
     session = aws.session()
     found: dict[str, list[Finding]] = {}
     for name in regions:
         clients = Clients(session, name)
         account, caller = who(clients)
-        scope = Scope(experiment, name, clients, account, caller, hours)
+        scope = Scope(experiment, name, clients, account, caller, workload, today(), hours)
         with console.progress(f"checking {name}") as progress:
             found[name] = run(
                 scope, on_done=lambda what, done, total, step=progress: step.update(what, done, total)

@@ -10,6 +10,7 @@ import click
 from specdec import atomic, console
 from specdec.commands import check as check_command
 from specdec.commands.options import experiment_option
+from specdec.commands.workload import today, workload_of
 from specdec.errors import BadInputError, Mistake, SpecdecError
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ def command(
     if copying:
         _copy(experiment, region, session)
     with console.progress(f"checking {region}") as progress:
-        findings = run(Scope(experiment, region, clients, account, caller), on_done=progress.update)
+        scope = Scope(experiment, region, clients, account, caller, workload_of(experiment), today())
+        findings = run(scope, on_done=progress.update)
     check_command.show(region, findings)
     return check_command.status(findings)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from specdec.commands.options import experiment_option, hours_option, json_option, one_of, region_option
+from specdec.commands.workload import today, workload_of
 from specdec.errors import EXIT_OK
 
 
@@ -23,11 +24,13 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
     instance.
     """
     from specdec.experiment.reading import load
-    from specdec.preflight.estimate import EFFICIENCIES, SPEED_UPS, estimate, predict
+    from specdec.pricing.items import items
+    from specdec.pricing.predict import EFFICIENCIES, SPEED_UPS, predict
 
     experiment = load(experiment_path)
     name = one_of(experiment, region)
-    table, predictions = estimate(experiment, name), predict(experiment, name)
+    table = items(experiment, name, workload_of(experiment), today=today())
+    predictions = predict(experiment, name)
     known = sum(entry.usd_per_hour for entry in table if entry.usd_per_hour is not None)
     if as_json:
         document = {

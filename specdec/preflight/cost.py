@@ -1,134 +1,19 @@
-"""What the experiment costs, item by item: the same table offline and, with the node's price asked of AWS, in
-the check.
-"""
+"""What the experiment costs, with the price of its nodes asked of AWS."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from specdec.aws import DeniedError, calls, unexpected
-from specdec.catalog import service_prices as list_price
-from specdec.catalog import system_node
 from specdec.errors import NoAccessError, SpecdecError
-from specdec.metrics import ALL
 from specdec.preflight.finding import Finding, Scope
+from specdec.pricing.items import items
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from specdec.deployed.clients import Clients
-    from specdec.experiment.fields import Experiment
-
-DASHBOARDS = 2
-ALARMS = 4
-"""Of one stack, and one alarm more for each variant; a test counts them in the template."""
-
-
-@dataclass(frozen=True, slots=True)
-class CostItem:
-    """One line of an estimate.
-
-    Attributes:
-        name: what is paid for.
-        count: how many.
-        usd_per_hour: US dollars an hour for all of them; None where no price is known.
-        source: where the price comes from.
-        date: as of when.
-    """
-
-    name: str
-    count: float
-    usd_per_hour: float | None
-    source: str
-    date: str
-
-    def plain(self) -> dict[str, Any]:
-        """As plain data."""
-        return dataclasses.asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class NodeCost:
-    """Price of one accelerator node, for the table."""
-
-    usd_per_hour: float | None
-    source: str
-    date: str
-
-
-def items(
-    experiment: Experiment,
-    *,
-    node: NodeCost,
-    system: NodeCost | None = None,
-    test_cases: int,
-    kept_gigabytes: float,
-) -> list[CostItem]:
-    """The table.
-
-    Args:
-        experiment: the experiment.
-        node: price of an accelerator node.
-        system: price of a system node; the catalogue's by default.
-        test_cases: test cases of the prompt set, which decide how many metrics there are.
-        kept_gigabytes: weights and artifacts in the bucket.
-    """
-    capacity = experiment.capacity
-    series = len(ALL) * len(experiment.variants) * test_cases
-
-    def item(name: str, count: float, price: list_price.Price) -> CostItem:
-        return CostItem(name, count, count * price.usd_per_hour, price.source, price.date)
-
-    listed = list_price.INSTANCES.get(capacity.system_instance_type)
-    fallback = NodeCost(
-        listed.usd if listed else None,
-        listed.source if listed else "no price known",
-        listed.date if listed else "",
-    )
-    system = system or fallback
-    return [
-        CostItem(
-            f"{capacity.instance_type} nodes",
-            capacity.desired_nodes,
-            None if node.usd_per_hour is None else capacity.desired_nodes * node.usd_per_hour,
-            node.source,
-            node.date,
-        ),
-        CostItem(
-            f"{capacity.system_instance_type} system node",
-            system_node.NODES,
-            None if system.usd_per_hour is None else system_node.NODES * system.usd_per_hour,
-            system.source,
-            system.date,
-        ),
-        item("EKS control plane", 1, list_price.CONTROL_PLANE),
-        item("NAT gateway (traffic apart)", 1, list_price.NAT_GATEWAY),
-        item("public IPv4 address", 1, list_price.PUBLIC_ADDRESS),
-        item(
-            "root volumes, GB",
-            capacity.desired_nodes * capacity.root_volume_gib + system_node.NODES * system_node.VOLUME_GIB,
-            list_price.VOLUME,
-        ),
-        item("bucket, GB", kept_gigabytes, list_price.STORAGE),
-        item("KMS key", 1, list_price.KEY),
-        item("custom metrics", series, list_price.METRIC),
-        item("dashboards", DASHBOARDS, list_price.DASHBOARD),
-        item("alarms", ALARMS + len(experiment.variants), list_price.ALARM),
-    ]
-
-
-def kept_gigabytes(experiment: Experiment) -> float:
-    """Weights in the bucket, and one sharded copy of them per variant as its artifact. GB of 10^9 bytes."""
-    weights = sum(experiment.model(model).weight_bytes() for model in experiment.loaded_models)
-    artifacts = sum(
-        experiment.model(model).weight_bytes()
-        for variant in experiment.variants
-        for model in experiment.models_of(variant)
-    )
-    return (weights + artifacts) / 1e9
 
 
 def asked(clients: Clients, *, instance_type: str, region: str) -> float | None:
@@ -169,8 +54,6 @@ def price_in(products: list[str]) -> float | None:
 
 def cost(scope: Scope) -> Iterator[Finding]:
     """What an hour of the deployed experiment costs, as far as AWS tells."""
-    from specdec.preflight.estimate import estimate
-
     capacity = scope.experiment.capacity
     own = scope.experiment.cost.node_usd_per_hour is not None or capacity.purchase == "capacity-block"
     kinds = (
@@ -189,7 +72,7 @@ def cost(scope: Scope) -> Iterator[Finding]:
         refused = error if isinstance(error, SpecdecError) else unexpected(error)
         if refused is None or (isinstance(refused, NoAccessError) and not isinstance(refused, DeniedError)):
             raise
-    table = estimate(scope.experiment, scope.region, asked=told)
+    table = items(scope.experiment, scope.region, scope.workload, today=scope.today, asked=told)
     for entry in table:
         if entry.usd_per_hour is not None:
             dated = f" ({entry.date})" if entry.date else ""

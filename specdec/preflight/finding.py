@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from specdec.deployed.clients import Clients
     from specdec.experiment.fields import Experiment
+    from specdec.pricing.workload import Workload
 
 Level = Literal["ok", "warning", "blocker", "unknown"]
 """``ok``: as it must be. ``warning``: the deployment goes through, but read this. ``blocker``: it would fail.
@@ -51,6 +53,8 @@ class Scope:
         clients: boto3 clients of that region.
         account: account number of the caller.
         caller: ARN of the caller.
+        workload: what the benchmark sends, for what its metrics cost.
+        today: the day the checks run, for the support of a Kubernetes version.
         hours: how long the nodes are to run, for what it costs.
     """
 
@@ -59,6 +63,8 @@ class Scope:
     clients: Clients
     account: str
     caller: str
+    workload: Workload
+    today: date
     hours: float = 8.0
 
     @property

@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from specdec.aws import calls, code, pages
 from specdec.catalog.addons import ADDONS
+from specdec.catalog.service_prices import CONTROL_PLANE_EXTENDED
 from specdec.preflight.finding import Finding, Scope
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def judge_kubernetes(versions: dict[str, str], *, wanted: str, region: str) -> F
         return Finding(
             "kubernetes",
             "warning",
-            f"{wanted} is in extended support, at 0.60 USD an hour",
+            f"{wanted} is in extended support, at {CONTROL_PLANE_EXTENDED.usd:.2f} USD an hour",
             "Set cluster.kubernetes_version to a newer one",
         )
     return Finding("kubernetes", "ok", f"EKS offers {wanted} in {region}")

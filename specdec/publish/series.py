@@ -7,10 +7,11 @@ LLMPerf lane publish.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import prod
 
-from specdec.metrics import OF_RUN
+from specdec.metrics import ALL, OF_RUN
 from specdec.metrics.definition import DIMENSIONS, NAMESPACE, Metric, Unit
 
 RUN_NAMESPACE = "SpecDec/Run"
@@ -163,3 +164,25 @@ LLMPERF = (
     LLMPERF_TPOT,
     LLMPERF_TOKENS_PER_STEP,
 )
+
+
+def emitted(*, variants: int, test_cases: int, llmperf_cases: int) -> int:
+    """CloudWatch metrics, as they are billed, that runs without a failed request publish: each series once
+    for each combination of its dimensions' values.
+
+    Args:
+        variants: variants of the experiment.
+        test_cases: test cases of its prompt set.
+        llmperf_cases: test cases of the LLMPerf lane, 0 where it does not run.
+    """
+    sizes = {"Experiment": 1, "Variant": variants, "TestCase": test_cases, "Outcome": 1}
+    return (
+        _combinations((*exact(ALL), FAILED_RUNS, REQUESTS, *SERVICE), sizes)
+        # The baseline is what the others' text is compared with.
+        + _combinations((PARITY,), {**sizes, "Variant": variants - 1})
+        + _combinations(LLMPERF, {**sizes, "TestCase": llmperf_cases})
+    )
+
+
+def _combinations(published: Iterable[Series], sizes: Mapping[str, int]) -> int:
+    return sum(prod(sizes[name] for name in one.dimensions) for one in published)

@@ -57,7 +57,7 @@ def find(name: str | None, *, runs: Path, stack: str | None = None, region: str 
 
 
 def bucket_of(stack: str, session: Any, region: str | None) -> str:
-    """The bucket of a deployed stack: its output ``BucketName``, or the only bucket it made.
+    """The bucket of a deployed stack: its output ``Bucket``, or the only bucket it made.
 
     Raises:
         BadInputError: there is no such stack, or it has no bucket.

@@ -5,7 +5,7 @@ import pytest
 from scripts import write_architecture
 from scripts.write_architecture import arrows, circle, nearest
 
-CLIENT = {"charts", "commands", "pod", "preflight", "rehearsal", "stacks"}
+CLIENT = {"charts", "commands", "pod", "rehearsal", "stacks"}
 """What may import the benchmark: what runs it, and what counts or packs the prompts it sends."""
 
 

@@ -14,11 +14,14 @@ from specdec.deployed.clients import Clients
 from specdec.experiment.fields import Experiment
 from specdec.experiment.reading import load, parse
 from specdec.preflight.finding import Scope
+from specdec.pricing.workload import Workload
 from tests.operate.models import models_read_once
 
 DEFAULT = Path(__file__).parents[2] / "experiment.toml"
 REGION = "us-east-2"
 ACCOUNT = "111122223333"
+TODAY = datetime.date(2026, 12, 1)
+WORKLOAD = Workload(prompts=42, test_cases=8, llmperf_cases=6)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -80,7 +83,7 @@ def experiment_with(*edits: tuple[str, str]) -> Experiment:
 def scope_of(
     aws: StubbedAws, experiment: Experiment | None = None, caller: str = f"arn:aws:iam::{ACCOUNT}:user/eng"
 ) -> Scope:
-    return Scope(experiment or load(DEFAULT), REGION, aws.clients, ACCOUNT, caller)
+    return Scope(experiment or load(DEFAULT), REGION, aws.clients, ACCOUNT, caller, WORKLOAD, TODAY)
 
 
 def moment(text: str) -> datetime.datetime:

@@ -14,10 +14,10 @@ from specdec.deployed import clients, leftovers
 from specdec.errors import NoAccessError
 from specdec.preflight import account, capacity, names, platform
 from specdec.preflight.cost import cost, price_in
-from specdec.preflight.estimate import estimate
 from specdec.preflight.finding import Finding
 from specdec.preflight.run import run
-from tests.operate.conftest import StubbedAws, experiment_with, moment, scope_of
+from specdec.pricing.items import items
+from tests.operate.conftest import TODAY, WORKLOAD, StubbedAws, experiment_with, moment, scope_of
 
 BLOCK = (
     ('purchase = "on-demand"', 'purchase = "capacity-block"'),
@@ -256,18 +256,13 @@ def test_node_image(aws: StubbedAws, present: bool, level: str) -> None:
 
 
 def test_the_estimate_counts_the_dashboards_and_alarms_of_the_template() -> None:
-    snapshot = (
-        Path(__file__).parents[1]
-        / "stack"
-        / "__snapshots__"
-        / "test_snapshot"
-        / "test_template[us-east-2].json"
-    )
+    snapshot = Path(__file__).parents[1] / "stack" / "__snapshots__" / "test_snapshot" / "test_template.json"
     kinds = [
         resource["Type"]
         for resource in json.loads(snapshot.read_text(encoding="utf-8"))["Resources"].values()
     ]
-    counts = {item.name: item.count for item in estimate(experiment_with(), "us-east-2")}
+    table = items(experiment_with(), "us-east-2", WORKLOAD, today=TODAY)
+    counts = {item.name: item.count for item in table}
     assert counts["dashboards"] == kinds.count("AWS::CloudWatch::Dashboard") > 0
     assert counts["alarms"] == kinds.count("AWS::CloudWatch::Alarm") > 0
 

@@ -1,15 +1,29 @@
 from __future__ import annotations
 
 import json
+from datetime import date
+from typing import get_args
 
 import pytest
 from click.testing import CliRunner
 
+from specdec.catalog.kubernetes import SUPPORT
 from specdec.commands.estimate import command
-from specdec.preflight.estimate import estimate, node_cost, predict
+from specdec.experiment.fields import Cluster, Experiment
+from specdec.pricing.items import CostItem, items, node_cost
+from specdec.pricing.predict import predict
+from specdec.pricing.workload import Workload
 from tests.operate.conftest import DEFAULT, REGION, experiment_with
 
 PRICED = ("[benchmark]", "[cost]\nnode_usd_per_hour = 40.0\n\n[benchmark]")
+
+WORKLOAD = Workload(prompts=42, test_cases=8, llmperf_cases=6)
+
+
+def estimated(
+    experiment: Experiment, region: str, *, asked: dict[str, float] | None = None
+) -> list[CostItem]:
+    return items(experiment, region, WORKLOAD, today=date(2026, 12, 1), asked=asked)
 
 
 def test_a_price_of_the_experiment_goes_before_any_other() -> None:
@@ -29,7 +43,7 @@ def test_a_capacity_block_is_not_priced_by_the_on_demand_list() -> None:
 def test_every_item_has_a_source_and_the_nodes_are_counted() -> None:
     table = {
         item.name: item
-        for item in estimate(
+        for item in estimated(
             experiment_with(PRICED, ("desired_nodes = 1", "desired_nodes = 2\nmax_nodes = 2")), REGION
         )
     }
@@ -46,7 +60,7 @@ def test_what_aws_tells_of_a_system_node_goes_before_the_catalogue() -> None:
     catalogue, told = (
         next(
             item
-            for item in estimate(experiment_with(PRICED), REGION, asked=asked)
+            for item in estimated(experiment_with(PRICED), REGION, asked=asked)
             if item.name == "m7i.2xlarge system node"
         )
         for asked in (None, {"m7i.2xlarge": 0.5})
@@ -70,3 +84,18 @@ def test_the_command_prints_json_that_adds_up() -> None:
     printed = CliRunner().invoke(command, ["--experiment", str(DEFAULT), "--hours", "10", "--json"])
     document = json.loads(printed.stdout)
     assert document["usd"] == pytest.approx(10 * sum(item["usd_per_hour"] or 0 for item in document["items"]))
+
+
+def test_a_kubernetes_version_past_its_standard_support_costs_six_times_as_much() -> None:
+    older = experiment_with(PRICED, ("[capacity]", '[cluster]\nkubernetes_version = "1.34"\n\n[capacity]'))
+
+    def control_plane(today: date) -> float | None:
+        table = {item.name: item for item in items(older, REGION, WORKLOAD, today=today)}
+        return table["EKS control plane"].usd_per_hour
+
+    assert (control_plane(date(2026, 12, 2)), control_plane(date(2026, 12, 3))) == (0.10, 0.60)
+
+
+def test_every_kubernetes_version_that_may_be_named_has_its_support_dated() -> None:
+    choices = get_args(Cluster.model_fields["kubernetes_version"].annotation)
+    assert set(SUPPORT) == set(choices)

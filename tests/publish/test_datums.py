@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specdec.errors import SpecdecError
+from specdec.metrics import ALL
 from specdec.metrics.tpot import TPOT
 from specdec.publish import datums, series
 from specdec.publish.datums import Datum
-from specdec.runs.record import RunManifest
+from specdec.runs.record import RunManifest, ServerSpeculation
 from tests.publish.runs import NOW, record, utc
 
 PLACE = (series.FAILED_RUNS, ("exp",), NOW)
@@ -144,3 +145,20 @@ def test_a_batch_has_one_namespace_and_all_parts_of_a_time() -> None:
 def test_an_old_run_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(SpecdecError, match="15 days old"):
         datums.refuse_too_old(many(1, 1), NOW + timedelta(days=15))
+
+
+def test_the_metrics_that_are_paid_for_are_those_that_a_run_publishes() -> None:
+    cases = ("count", "story", "json")
+    told = ServerSpeculation(drafts=2, draft_tokens=6, accepted_tokens=3, source="test")
+    records = [
+        record(variant, case, server=told) for variant in ("baseline", "speculative") for case in cases
+    ]
+    published = {
+        (one.series, one.dimensions) for one in datums.of_run(manifest(), records, ALL, experiment="exp")
+    }
+    assert len(published) == series.emitted(variants=2, test_cases=len(cases), llmperf_cases=0)
+
+
+def test_metrics_of_the_llmperf_lane_are_paid_for_each_of_its_cases() -> None:
+    without = series.emitted(variants=3, test_cases=5, llmperf_cases=0)
+    assert series.emitted(variants=3, test_cases=5, llmperf_cases=8) - without == 3 * 8 * len(series.LLMPERF)

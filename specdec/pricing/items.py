@@ -1,0 +1,158 @@
+"""What an experiment costs while it is deployed, item by item, each price with its source and date."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from specdec.catalog import service_prices as list_price
+from specdec.catalog import system_node
+from specdec.catalog.kubernetes import SUPPORT
+from specdec.catalog.prices import NodePrice, price_for
+from specdec.publish import series
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from specdec.experiment.fields import Experiment
+    from specdec.pricing.workload import Workload
+
+DASHBOARDS = 2
+ALARMS = 4
+"""Of one stack, and one alarm more for each variant; a test counts them in the template."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostItem:
+    """One line of an estimate.
+
+    Attributes:
+        name: what is paid for.
+        count: how many.
+        usd_per_hour: US dollars an hour for all of them; None where no price is known.
+        source: where the price comes from.
+        date: as of when.
+    """
+
+    name: str
+    count: float
+    usd_per_hour: float | None
+    source: str
+    date: str
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCost:
+    """Price of one node, for the table."""
+
+    usd_per_hour: float | None
+    source: str
+    date: str
+
+
+def node_price(experiment: Experiment, region: str) -> NodePrice | None:
+    """Price of an accelerator node: the experiment's own, else what the catalogue has seen, the region's own
+    first.
+    """
+    capacity = experiment.capacity
+    own = experiment.cost.node_usd_per_hour
+    return price_for(capacity.instance_type, capacity.purchase, region, own=own)
+
+
+def node_cost(experiment: Experiment, region: str, *, asked_usd_per_hour: float | None = None) -> NodeCost:
+    """Price of an accelerator node: the experiment's own, else AWS's answer, else what the catalogue has
+    seen.
+    """
+    own = experiment.cost.node_usd_per_hour is not None
+    if asked_usd_per_hour is not None and not own and experiment.capacity.purchase != "capacity-block":
+        return _told(asked_usd_per_hour, region)
+    price = node_price(experiment, region)
+    if price is None:
+        return NodeCost(None, "no price known; set cost.node_usd_per_hour", "")
+    source = price.source if price.region is None else f"{price.purchase} in {price.region}: {price.source}"
+    return NodeCost(price.usd_per_hour, source, price.date or "")
+
+
+def _told(usd_per_hour: float, region: str) -> NodeCost:
+    return NodeCost(usd_per_hour, f"AWS pricing API, on demand, {region}", "now")
+
+
+def items(
+    experiment: Experiment,
+    region: str,
+    workload: Workload,
+    *,
+    today: date,
+    asked: Mapping[str, float] | None = None,
+) -> list[CostItem]:
+    """The cost table of one region.
+
+    Args:
+        experiment: a checked experiment.
+        region: one of its regions.
+        workload: what its benchmark sends, which decides how many metrics there are.
+        today: decides whether the Kubernetes version is in extended support.
+        asked: on-demand prices that AWS told, US dollars an hour, by instance type.
+    """
+    capacity, told = experiment.capacity, asked or {}
+    node = node_cost(experiment, region, asked_usd_per_hour=told.get(capacity.instance_type))
+    system = _system(capacity.system_instance_type, region, told)
+
+    def item(name: str, count: float, price: list_price.Price) -> CostItem:
+        return CostItem(name, count, count * price.usd_per_hour, price.source, price.date)
+
+    def nodes(name: str, count: int, cost: NodeCost) -> CostItem:
+        usd = None if cost.usd_per_hour is None else count * cost.usd_per_hour
+        return CostItem(name, count, usd, cost.source, cost.date)
+
+    return [
+        nodes(f"{capacity.instance_type} nodes", capacity.desired_nodes, node),
+        nodes(f"{capacity.system_instance_type} system node", system_node.NODES, system),
+        item("EKS control plane", 1, SUPPORT[experiment.cluster.kubernetes_version].control_plane(today)),
+        item("NAT gateway (traffic apart)", 1, list_price.NAT_GATEWAY),
+        item("public IPv4 address", 1, list_price.PUBLIC_ADDRESS),
+        item(
+            "root volumes, GB",
+            capacity.desired_nodes * capacity.root_volume_gib + system_node.NODES * system_node.VOLUME_GIB,
+            list_price.VOLUME,
+        ),
+        item("bucket, GB", kept_gigabytes(experiment), list_price.STORAGE),
+        item("KMS key", 1, list_price.KEY),
+        item(
+            "custom metrics",
+            series.emitted(
+                variants=len(experiment.variants),
+                test_cases=workload.test_cases,
+                llmperf_cases=workload.llmperf_cases,
+            ),
+            list_price.METRIC,
+        ),
+        item("dashboards", DASHBOARDS, list_price.DASHBOARD),
+        item("alarms", ALARMS + len(experiment.variants), list_price.ALARM),
+    ]
+
+
+def _system(instance_type: str, region: str, told: Mapping[str, float]) -> NodeCost:
+    if instance_type in told:
+        return _told(told[instance_type], region)
+    listed = list_price.INSTANCES.get(instance_type)
+    return (
+        NodeCost(listed.usd, listed.source, listed.date) if listed else NodeCost(None, "no price known", "")
+    )
+
+
+def kept_gigabytes(experiment: Experiment) -> float:
+    """Weights in the bucket, and one sharded copy of them per variant as its artifact. GB of 10^9 bytes."""
+    weights = sum(experiment.model(model).weight_bytes() for model in experiment.loaded_models)
+    artifacts = sum(
+        experiment.model(model).weight_bytes()
+        for variant in experiment.variants
+        for model in experiment.models_of(variant)
+    )
+    return (weights + artifacts) / 1e9

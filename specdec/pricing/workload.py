@@ -1,0 +1,20 @@
+"""How much a benchmark sends, in numbers: what the price of a run follows from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What one run of the benchmark sends.
+
+    Attributes:
+        prompts: prompts of the set.
+        test_cases: test cases of the set.
+        llmperf_cases: test cases of the LLMPerf lane, 0 where it does not run.
+    """
+
+    prompts: int
+    test_cases: int
+    llmperf_cases: int
