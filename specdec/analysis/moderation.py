@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from math import exp, inf, log
 from statistics import fmean, median, variance
 
-from scipy.optimize import brentq
-from scipy.special import polygamma, psi
+from specdec.analysis.distributions import digamma, inverse_trigamma, trigamma
 
 _MANY = 10_000
 
@@ -56,15 +55,11 @@ def common_spread(rows: Sequence[Mapping[tuple[str, str], Sequence[float]]]) -> 
     halves = [(len(sample) - 1) / 2 for sample in samples]
     # A row without any spread would have a logarithm of minus infinity; the floor is the one limma uses.
     logs = [
-        log(max(own, 1e-5 * typical)) - float(psi(half)) + log(half)
+        log(max(own, 1e-5 * typical)) - digamma(half) + log(half)
         for own, half in zip(variances, halves, strict=True)
     ]
-    excess = variance(logs) - fmean(float(polygamma(1, half)) for half in halves)
+    excess = variance(logs) - fmean(trigamma(half) for half in halves)
     if excess <= 0:
         return CommonSpread(exp(fmean(logs)), inf)
-    half_degrees = _inverse_trigamma(excess)
-    return CommonSpread(exp(fmean(logs) + float(psi(half_degrees)) - log(half_degrees)), 2 * half_degrees)
-
-
-def _inverse_trigamma(value: float) -> float:
-    return float(brentq(lambda half: float(polygamma(1, half)) - value, 1e-6, 1e6))
+    half_degrees = inverse_trigamma(excess)
+    return CommonSpread(exp(fmean(logs) + digamma(half_degrees) - log(half_degrees)), 2 * half_degrees)

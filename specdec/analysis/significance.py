@@ -16,8 +16,8 @@ from statistics import fmean, variance
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtri, stdtrit
 
+from specdec.analysis.distributions import chi_square_quantile, t_quantile
 from specdec.analysis.moderation import NOTHING_COMMON, CommonSpread
 from specdec.analysis.verdict import Decision, Interval, PairedRatio, Spread
 
@@ -83,7 +83,7 @@ def paired_ratio(
         )
     moderated, degrees = common.moderate(variance(means), count - 1)
     spread = sqrt(moderated)
-    half = float(stdtrit(degrees, (1 + level) / 2)) * spread / sqrt(count)
+    half = t_quantile(degrees, (1 + level) / 2) * spread / sqrt(count)
     low, high = _bootstrap_mean(np.asarray(means), level, seed)
     interval = Interval(exp(min(low, center - half)), exp(max(high, center + half)), level)
     plan = _Plan(spread=spread, borrowed=degrees - (count - 1), level=level)
@@ -133,7 +133,7 @@ class _Plan:
         Statistics in Medicine 14, 1995, "On the use of a pilot sample for sample size determination").
         """
         degrees = pilot - 1 + self.borrowed
-        cautious = self.spread * sqrt(degrees / float(chdtri(degrees, 0.8)))
+        cautious = self.spread * sqrt(degrees / chi_square_quantile(degrees, 0.2))
         return self._fewest(
             lambda count: (
                 (self._quantile(count, (1 + self.level) / 2) + self._quantile(count, POWER)) * cautious
@@ -149,7 +149,7 @@ class _Plan:
         return self._fewest(lambda count: self._quantile(count, (1 + self.level) / 2) * self.spread, reach)
 
     def _quantile(self, count: int, probability: float) -> float:
-        return float(stdtrit(count - 1 + self.borrowed, probability))
+        return t_quantile(count - 1 + self.borrowed, probability)
 
     def _fewest(self, width: Callable[[int], float], reach: float) -> int:
         # width(count) falls with count, so a count that is enough at the widest quantile bounds the search
