@@ -85,6 +85,11 @@ def main() -> None:
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
+    except ModuleNotFoundError as error:
+        fault = importlib.import_module("specdec.extras").missing(error)
+        if fault is None:
+            raise
+        _end(fault)
     except Exception as error:
         # Only a command that asks AWS has loaded botocore.
         fault = (

