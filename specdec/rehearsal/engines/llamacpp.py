@@ -36,8 +36,7 @@ class Setup:
         draft_model: whether proposals come from a draft model, the same weights as shipped (Q4_1), and not
             from look-up in the context.
         slots: requests that a server decodes together.
-        threads: of each server. Threads of one step wait for each other at every layer: on two cores, with a
-            second one and anything else running, some tokens took ten times as long.
+        threads: of each server.
     """
 
     bits: weights.Bits = 16
@@ -185,6 +184,7 @@ def command(
         *("--model", str(model), "--alias", alias, "--port", str(port)),
         *("--context", str(_CONTEXT), "--threads", str(setup.threads), "--slots", str(setup.slots)),
         *(("--window", str(window)) if window else ()),
+        *(("--fused-attention",) if setup.draft_model else ()),
         *(("--draft", str(weights.packaged())) if drafted else ()),
     )
 

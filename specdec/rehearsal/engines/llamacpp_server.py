@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,9 @@ def matched_tokens(window: int) -> int:
 
 
 def _library() -> Any:
+    # Threads wait for each other at every layer. Those that spin meanwhile take the processor from the ones
+    # waited for, if anything else runs: six times slower on two busy cores. OpenMP reads this when loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     # A compiled extension without type information.
     return importlib.import_module("xllamacpp")
 
@@ -31,9 +35,11 @@ def _library() -> Any:
 def parameters(arguments: argparse.Namespace) -> Any:
     """The server's settings.
 
-    Both variants differ in the speculation fields and in nothing else. Keys and values are cached as 32-bit
-    floats without the fused attention kernel: 16-bit rounding lets the text of a batch of proposals drift
-    from that of single steps.
+    Both variants differ in the speculation fields and in nothing else. The target's keys and values are
+    cached as 32-bit floats: 16-bit rounding lets the text of a batch of proposals drift from that of single
+    steps. For the same reason look-up goes without the fused attention kernel. A draft model goes with it:
+    with it, and with no more than 63 tokens at a time, the draft chooses the same token whether a position is
+    computed alone or with others, and one pass over a text tells all its choices (``forecast.model``).
     """
     xllamacpp = _library()
     settings = xllamacpp.CommonParams()
@@ -47,7 +53,12 @@ def parameters(arguments: argparse.Namespace) -> Any:
     settings.cpuparams_batch.n_threads = arguments.threads
     settings.n_threads_http = 2
     settings.cache_type_k = settings.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
-    settings.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    attention = xllamacpp.llama_flash_attn_type
+    settings.flash_attn_type = (
+        attention.LLAMA_FLASH_ATTN_TYPE_ENABLED
+        if arguments.fused_attention
+        else attention.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    )
     # A cached prompt would make the time to the first token of a repeat another quantity than that of the
     # first time.
     settings.cache_prompt = False
@@ -66,7 +77,7 @@ def parameters(arguments: argparse.Namespace) -> Any:
         draft.n_min = 0
         draft.p_min = 0.0
         draft.cpuparams.n_threads = draft.cpuparams_batch.n_threads = arguments.threads
-        draft.cache_type_k = draft.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+        draft.cache_type_k = draft.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F16
     elif arguments.window:
         settings.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
         settings.speculative.ngram_simple.size_n = matched_tokens(arguments.window)
@@ -85,6 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--context", type=int, required=True, help="longest prompt plus output, tokens")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--slots", type=int, default=1, help="requests decoded together")
+    parser.add_argument("--fused-attention", action="store_true", help="use the fused attention kernel")
     parser.add_argument("--draft", help="GGUF file of a draft model; by default proposals are looked up")
     parser.add_argument(
         "--window", type=int, default=0, help="most tokens proposed per step; 0 decodes plainly"
