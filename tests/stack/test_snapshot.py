@@ -1,12 +1,18 @@
-"""The whole template as a snapshot. ``pytest tests/stack --snapshot-update`` renews it on purpose."""
+"""The whole template as a snapshot, and each Kubernetes object in it as a page of YAML to read.
+
+``pytest tests/stack --snapshot-update`` renews them on purpose.
+"""
 
 import copy
 import json
 import re
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
+import yaml
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from tests.stack.synthesis import (
     REGION,
@@ -19,13 +25,17 @@ from tests.stack.synthesis import (
 
 _ASSET = re.compile(r"\b[0-9a-f]{64}\b")
 _CONTENT_HASH = re.compile(r"-[0-9a-f]{8,12}$")
+_HASHED = re.compile(r"\b((?:llmperf|models|neuron-\d+|stage[a-z0-9-]*|qwen[a-z-]*vllm))-[0-9a-f]{8}\b")
+_PRUNE_LABEL = re.compile(r"prune-[0-9a-f]{42}")
+PAGES = Path(__file__).parent / "__snapshots__" / "test_snapshot"
+
+Object = dict[str, Any]
 
 
 def masked(template: Template) -> Any:
     """The template without hashes of the CDK's assets, which change with each of its releases.
 
-    Of Kubernetes manifests, kind and name stay: their content belongs to the charts, which have their own
-    tests.
+    Of Kubernetes manifests, kind and name stay: each object has a page of its own.
     """
     body = copy.deepcopy(template.body)
     for name, objects in template.manifests.items():
@@ -37,6 +47,39 @@ def masked(template: Template) -> Any:
 
 def test_template(snapshot: SnapshotAssertion) -> None:
     assert masked(template()) == snapshot(extension_class=JSONSnapshotExtension)
+
+
+class Yaml(SingleFileSnapshotExtension):
+    """One file for each object."""
+
+    file_extension = "yaml"
+    _write_mode = WriteMode.TEXT
+
+
+def page(manifest: Object) -> str:
+    """An object as YAML: hashes and the CDK's prune label masked, files of this repository by their name."""
+    masked = json.loads(_PRUNE_LABEL.sub("prune-<hash>", json.dumps(manifest)))
+    files = {path.read_text(encoding="utf-8"): path for path in (ROOT / "charts").glob("*/*.*")}
+    for name, text in masked.get("data", {}).items():
+        path = files.get(text)
+        masked["data"][name] = f"<{path.relative_to(ROOT)}>" if path else f"<{name}>"
+    masked |= (
+        {"binaryData": {name: f"<{name}>" for name in masked["binaryData"]}} if "binaryData" in masked else {}
+    )
+    text: str = cast("Any", yaml).safe_dump(masked, sort_keys=True, width=100)
+    return _HASHED.sub(r"\1-<hash>", text)
+
+
+def test_manifests(snapshot: SnapshotAssertion) -> None:
+    pages = {
+        f"{manifest['kind']}-{_CONTENT_HASH.sub('', manifest['metadata']['name'])}": page(manifest)
+        for manifests in template().manifests.values()
+        for manifest in manifests
+    }
+    for name, text in pages.items():
+        assert text == snapshot(name=name, extension_class=Yaml)
+    kept = {path.stem.removeprefix("test_manifests[").removesuffix("]") for path in PAGES.glob("*.yaml")}
+    assert kept == set(pages), "a page of an object that is no more: --snapshot-update removes it"
 
 
 def test_the_same_experiment_elsewhere_differs_in_nothing_but_the_region() -> None:

@@ -1,0 +1,24 @@
+"""Objects of one stack agree with each other; each message says which object, what is there, what was
+expected.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.stack.agreements import AGREEMENTS, Deployed
+from tests.stack.synthesis import EVERYTHING, REGION, experiment, template
+
+ROOT = Path(__file__).parents[2]
+PLUGIN = (("[serving]", '[serving]\nallocation = "device-plugin"'),)
+KEPT = (('zone = "us-east-2b"', 'bucket = "kept-bucket"\nzone = "us-east-2b"'),)
+
+
+@pytest.mark.parametrize("name", AGREEMENTS)
+@pytest.mark.parametrize(
+    "edits", [(), EVERYTHING, PLUGIN, KEPT], ids=["default", "everything", "device-plugin", "kept-bucket"]
+)
+def test_objects_agree(edits: tuple[tuple[str, str], ...], name: str) -> None:
+    found = AGREEMENTS[name](Deployed(template(*edits), experiment(*edits), REGION))
+    sentences = [f"{place} is {there!r}, expected {expected!r}" for place, there, expected in found]
+    assert not sentences, "\n".join(sentences)
