@@ -14,6 +14,7 @@ from specdec.catalog.chips import INSTANCES
 from specdec.llmperf import results
 from specdec.publish import series
 from trainium_constructs.access import PodAccess
+from trainium_constructs.account_rules import follow_account_rules
 from trainium_constructs.addons import NodeAddons, PodAddons
 from trainium_constructs.alarms import Alarms
 from trainium_constructs.cluster import Cluster
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from aws_cdk import aws_iam as iam
     from constructs import Construct
 
-    from specdec.experiment.fields import Experiment
+    from specdec.experiment.fields import Account, Experiment
 
 
 class ExperimentStack(cdk.Stack):
@@ -47,8 +48,10 @@ class ExperimentStack(cdk.Stack):
             construct_id,
             stack_name=experiment.stack_name(region),
             description=f"Speculative decoding experiment {experiment.name} in {region}",
-            env=cdk.Environment(region=region),
+            env=cdk.Environment(account=experiment.account.id, region=region),
             tags=experiment.resource_tags(),
+            termination_protection=experiment.account.termination_protection or None,
+            synthesizer=_synthesizer(experiment.account),
         )
         self._experiment, self._region = experiment, region
         self._place = experiment.placement[region]
@@ -83,6 +86,13 @@ class ExperimentStack(cdk.Stack):
         for key, value in experiment.resource_tags().items():
             cdk.Tags.of(self).add(key, value)
         own_function_logs(self, days=experiment.cluster.log_retention_days)
+        follow_account_rules(
+            self,
+            permissions_boundary=experiment.account.permissions_boundary,
+            role_path=experiment.account.role_path,
+            role_prefix=experiment.account.role_prefix,
+            log_key_arn=self._place.kms_key_arn,
+        )
 
     @property
     def availability_zones(self) -> list[str]:
@@ -102,6 +112,7 @@ class ExperimentStack(cdk.Stack):
             kept_bucket=self._place.bucket,
             on_destroy=self._experiment.store.on_destroy,
             runs_kept_days=self._experiment.store.runs_kept_days,
+            key_arn=self._place.kms_key_arn,
         )
 
     def _cluster(self, network: Network) -> Cluster:
@@ -116,6 +127,7 @@ class ExperimentStack(cdk.Stack):
             public_access_cidrs=fields.public_access_cidrs,
             admin_principal_arns=fields.admin_principal_arns,
             log_retention=retention_days(fields.log_retention_days),
+            key_arn=self._place.kms_key_arn,
         )
 
     def _container_logs(self, cluster: Cluster) -> ContainerLogs:
@@ -167,7 +179,7 @@ class ExperimentStack(cdk.Stack):
         """What never changes, for launch templates: a new version replaces every node, and CloudFormation
         refuses it together with a new tag of the node group.
         """
-        return {"experiment": self._experiment.name}
+        return self._experiment.fixed_tags()
 
     def _access(self, cluster: Cluster, store: ModelStore) -> PodAccess:
         return PodAccess(
@@ -178,6 +190,7 @@ class ExperimentStack(cdk.Stack):
             namespace=NAMESPACE,
             metric_namespaces=series.NAMESPACES,
             token_secret=self._experiment.serving.hf_token_secret,
+            key_arn=self._place.kms_key_arn,
         )
 
     def _guards(self, cluster: Cluster, nodes: TrainiumNodes) -> None:
@@ -280,3 +293,12 @@ class ExperimentStack(cdk.Stack):
                 ),
             },
         )
+
+
+def _synthesizer(account: Account) -> cdk.DefaultStackSynthesizer:
+    """How the CDK reaches the account: by the roles of its bootstrap, or by those that the account names."""
+    return cdk.DefaultStackSynthesizer(
+        qualifier=account.bootstrap_qualifier,
+        deploy_role_arn=account.deploy_role_arn,
+        cloud_formation_execution_role=account.execution_role_arn,
+    )

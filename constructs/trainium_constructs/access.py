@@ -41,6 +41,7 @@ class PodAccess(Construct):
         namespace: str,
         metric_namespaces: Sequence[str],
         token_secret: str | None = None,
+        key_arn: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         accounts = {
@@ -56,7 +57,7 @@ class PodAccess(Construct):
                 namespace=namespace,
                 service_account=account,
             )
-            for statement in statements:
+            for statement in (*statements, *_key(key_arn)):
                 role.add_to_policy(statement)
             objects = as_reported(self, bucket.arn_for_objects(""))
             reasons = {
@@ -105,6 +106,15 @@ def _objects(bucket: s3.IBucket, *, reads: Sequence[str], writes: Sequence[str])
             actions=["s3:PutObject", "s3:AbortMultipartUpload"],
             resources=[bucket.arn_for_objects(f"{prefix}/*") for prefix in writes],
         ),
+    ]
+
+
+def _key(arn: str | None) -> list[iam.PolicyStatement]:
+    """Using the key of the bucket's objects; the key's own policy has to let IAM allow it."""
+    if arn is None:
+        return []
+    return [
+        iam.PolicyStatement(sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[arn])
     ]
 
 

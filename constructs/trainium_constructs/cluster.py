@@ -47,6 +47,7 @@ class Cluster(Construct):
         public_access_cidrs: Sequence[str],
         admin_principal_arns: Sequence[str],
         log_retention: logs.RetentionDays,
+        key_arn: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.name, self.addon_versions = name, addon_versions
@@ -58,13 +59,8 @@ class Cluster(Construct):
             retention=log_retention,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
-        secrets_key = kms.Key(
-            self,
-            "SecretsKey",
-            description=f"Kubernetes secrets of {name}",
-            enable_key_rotation=True,
-            pending_window=cdk.Duration.days(7),
-            removal_policy=cdk.RemovalPolicy.DESTROY,
+        secrets_key = (
+            _secrets_key(self, name) if key_arn is None else kms.Key.from_key_arn(self, "SecretsKey", key_arn)
         )
         endpoint = eks.EndpointAccess.PRIVATE
         if public_access_cidrs:
@@ -108,6 +104,19 @@ class Cluster(Construct):
         _accept_what_the_cdk_makes(cluster)
         # The stubs of Cluster lack one property of ICluster that the class has.
         self.cluster = cast("eks.ICluster", cluster)
+
+
+def _secrets_key(scope: Construct, name: str) -> kms.IKey:
+    key = kms.Key(
+        scope,
+        "SecretsKey",
+        description=f"Kubernetes secrets of {name}",
+        enable_key_rotation=True,
+        pending_window=cdk.Duration.days(7),
+        removal_policy=cdk.RemovalPolicy.DESTROY,
+    )
+    # The stubs of Key and IKey name one parameter differently, nothing else.
+    return cast("kms.IKey", key)
 
 
 def _kubectl_layer(scope: Construct, kubernetes_version: str) -> lambda_.ILayerVersion:

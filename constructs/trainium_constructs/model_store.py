@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, cast
 
 import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -27,6 +28,7 @@ class ModelStore(Construct):
         kept_bucket: name of a bucket that an earlier stack left, to be used as it is; None makes a new one.
         on_destroy: what becomes of a new bucket when the stack goes.
         runs_kept_days: days after which run results expire, in a new bucket.
+        key_arn: KMS key of the objects in a new bucket; None encrypts them with S3's own.
 
     Attributes:
         bucket: the bucket.
@@ -40,16 +42,21 @@ class ModelStore(Construct):
         kept_bucket: str | None,
         on_destroy: Literal["retain", "empty"],
         runs_kept_days: int,
+        key_arn: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         if kept_bucket is not None:
             self.bucket = s3.Bucket.from_bucket_name(self, "Bucket", kept_bucket)
             return
         empty = on_destroy == "empty"
+        key = kms.Key.from_key_arn(self, "Key", key_arn) if key_arn else None
         bucket = s3.Bucket(
             self,
             "Bucket",
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=key,
+            # One call for many objects: a model is hundreds of files.
+            bucket_key_enabled=True if key else None,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             enforce_ssl=True,

@@ -188,10 +188,11 @@ def _schedules(experiment: Experiment, name: str, region: str, clients: Clients)
 
 def _roles(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     iam = clients("iam")
+    prefix = experiment.account.role_prefix
     for role in pages(iam, "list_roles", "Roles"):
         role_name = role["RoleName"]
-        if not role_name.startswith(name[:_CUT]) or not (
-            _ours(role_name, name) or _is_of_stack(iam, role_name, name)
+        if not role_name.startswith(f"{prefix}{name[:_CUT]}") or not (
+            _ours(role_name, f"{prefix}{name}") or _is_of_stack(iam, role_name, name)
         ):
             continue
         yield Leftover(

@@ -18,6 +18,7 @@ from specdec.catalog.stacks import STACKS
 from specdec.experiment.models import with_own
 from specdec.experiment.sections import (
     NAME,
+    Account,
     Benchmark,
     Capacity,
     Cluster,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from specdec.catalog.stacks import ServingStack
 
 __all__ = [
+    "Account",
     "Benchmark",
     "Capacity",
     "Cluster",
@@ -73,10 +75,11 @@ class Experiment(Section):
     tags: dict[str, str] = Field(
         default_factory=dict,
         description=(
-            "further tags for everything in the account but instances and volumes, which carry `experiment`"
-            " and `Name`"
+            "further tags for everything in the account but instances and volumes, which carry `experiment`,"
+            " `Name` and `account.tags`"
         ),
     )
+    account: Account = Account()
     cluster: Cluster = Cluster()
     capacity: Capacity = Capacity()
     placement: dict[str, Placement] = Field(default_factory=dict, description="per region")
@@ -148,8 +151,13 @@ class Experiment(Section):
             "experiment": self.name,
             "owner": self.owner,
             "variants": " ".join(variant.name for variant in self.variants),
+            **self.account.tags,
             **self.tags,
         }
+
+    def fixed_tags(self) -> dict[str, str]:
+        """Tags of launch templates, and so of instances and volumes, which never change on a live stack."""
+        return {"experiment": self.name, **self.account.tags}
 
     def zones(self, region: str) -> tuple[str, str]:
         """The zone of the accelerator nodes, and the other zone of the control plane."""

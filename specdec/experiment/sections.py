@@ -27,6 +27,10 @@ Override = bool | int | float | str | dict[str, bool | int | float | str]
 """A value the serving library takes: a scalar, or one table of scalars."""
 
 
+ROLE_ARN = r"^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$"
+"""Pattern of the ARN of an IAM role, with its path."""
+
+
 class Cluster(Section):
     """The Kubernetes cluster."""
 
@@ -115,6 +119,62 @@ class Placement(Section):
             "bucket kept from an earlier stack, used instead of a new one; its models and artifacts need not"
             " be made again"
         ),
+    )
+    kms_key_arn: str | None = Field(
+        default=None,
+        pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[0-9a-f-]+$",
+        description=(
+            "key of your own for the bucket, Kubernetes secrets and logs; else S3's and CloudWatch's own, and"
+            " a key of the stack for secrets"
+        ),
+    )
+
+
+class Account(Section):
+    """Rules of the account. What is left out follows AWS's and the CDK's defaults."""
+
+    id: str | None = Field(
+        default=None,
+        pattern=r"^\d{12}$",
+        description="the one account it may be deployed to; other credentials are refused",
+    )
+    permissions_boundary: str | None = Field(
+        default=None,
+        pattern=r"^arn:aws[a-z-]*:iam::(\d{12}|aws):policy/[\w+=,.@/-]+$",
+        description="ARN of a managed policy that becomes the permissions boundary of every role",
+    )
+    role_path: str = Field(
+        default="/", pattern=r"^/([\w+=,.@-]+/)*$", description="path of every role, like /teams/inference/"
+    )
+    role_prefix: str = Field(
+        default="",
+        pattern=r"^[\w+=,.@-]{0,20}$",
+        description="start of every role's name, which is then fixed; else CloudFormation chooses the names",
+    )
+    tags: dict[str, str] = Field(
+        default_factory=dict,
+        description=(
+            "tags that the account requires on everything, instances and volumes too; on a deployed stack"
+            " they cannot change"
+        ),
+    )
+    bootstrap_qualifier: str = Field(
+        default="hnb659fds",
+        pattern=r"^[A-Za-z0-9_-]{1,10}$",
+        description="qualifier that the account was bootstrapped with",
+    )
+    deploy_role_arn: str | None = Field(
+        default=None,
+        pattern=ROLE_ARN,
+        description="role that the CDK assumes to deploy; else the bootstrap's",
+    )
+    execution_role_arn: str | None = Field(
+        default=None,
+        pattern=ROLE_ARN,
+        description="role that CloudFormation acts with; else the bootstrap's",
+    )
+    termination_protection: bool = Field(
+        default=False, description="refuse to delete the stack until this is false again and deployed"
     )
 
 

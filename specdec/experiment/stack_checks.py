@@ -17,7 +17,7 @@ from specdec.errors import Mistake
 from specdec.experiment.registry import check
 
 if TYPE_CHECKING:
-    from specdec.experiment.fields import Capacity, Cluster, Guards, Placement, Variant
+    from specdec.experiment.fields import Account, Capacity, Cluster, Guards, Placement, Variant
 
 OWN_TAGS = ("experiment", "owner", "variants")
 """Tags that follow from the experiment itself."""
@@ -164,10 +164,14 @@ def _efa_cards(capacity: Capacity) -> Iterator[Mistake]:
 
 
 @check
-def _tag_rules(owner: str, tags: dict[str, str], variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+def _tag_rules(
+    owner: str, tags: dict[str, str], account: Account, variants: tuple[Variant, ...]
+) -> Iterator[Mistake]:
     names = " ".join(variant.name for variant in variants)
+    keyed = [("tags", key, value) for key, value in tags.items()]
+    keyed += [("account.tags", key, value) for key, value in account.tags.items()]
     own = {"owner": owner, "variants": names}
-    for field, value in {**own, **{f"tags.{key}": value for key, value in tags.items()}}.items():
+    for field, value in {**own, **{f"{table}.{key}": value for table, key, value in keyed}}.items():
         if len(value) > 256 or not _TAG.fullmatch(value):
             yield Mistake(
                 field,
@@ -175,18 +179,46 @@ def _tag_rules(owner: str, tags: dict[str, str], variants: tuple[Variant, ...]) 
                 "cannot be the value of a tag",
                 "Use at most 256 letters, digits, spaces and _ . : / = + - @",
             )
-    for key, value in tags.items():
+    for table, key, value in keyed:
         if key in OWN_TAGS or key.lower().startswith(("aws:", "kubernetes.io/", "eks:")):
-            yield Mistake(f"tags.{key}", value, "has a key that is taken", "Use another key")
+            yield Mistake(f"{table}.{key}", value, "has a key that is taken", "Use another key")
+        elif table == "tags" and key in account.tags:
+            yield Mistake(f"tags.{key}", value, "is in account.tags too", "Remove one of the two")
         elif not 0 < len(key) <= 128 or not _TAG.fullmatch(key):
             yield Mistake(
-                f"tags.{key}",
+                f"{table}.{key}",
                 value,
                 "has a key that cannot be one",
                 "Use at most 128 letters, digits and _ . : / = + - @",
             )
-    if len(tags) > 30:
-        yield Mistake("tags", len(tags), "are more than a resource can take beside our own", "Use at most 30")
+    if len(keyed) > 30:
+        yield Mistake(
+            "tags", len(keyed), "are more than a resource can take beside our own", "Use at most 30"
+        )
+
+
+@check
+def _one_account(account: Account, placement: dict[str, Placement]) -> Iterator[Mistake]:
+    arns = {
+        "account.permissions_boundary": account.permissions_boundary,
+        "account.deploy_role_arn": account.deploy_role_arn,
+        "account.execution_role_arn": account.execution_role_arn,
+        **{f"placement.{region}.kms_key_arn": place.kms_key_arn for region, place in placement.items()},
+    }
+    for field, arn in arns.items():
+        owner = arn.split(":")[4] if arn else "aws"
+        if account.id is not None and owner not in (account.id, "aws"):
+            yield Mistake(
+                field, arn, f"is in account {owner}, and account.id is {account.id}", "Correct one of the two"
+            )
+    for region, place in placement.items():
+        if place.kms_key_arn is not None and place.kms_key_arn.split(":")[3] != region:
+            yield Mistake(
+                f"placement.{region}.kms_key_arn",
+                place.kms_key_arn,
+                f"is a key of another region than {region}",
+                "Use a key of this region: KMS keys serve their own region only",
+            )
 
 
 @check

@@ -13,10 +13,8 @@ from specdec.preflight.finding import Finding, Scope
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
-"""Where ``cdk bootstrap`` writes its version. Source: bootstrap-template.yaml in the CDK CLI, default
-qualifier.
-"""
+BOOTSTRAP_PARAMETER = "/cdk-bootstrap/{qualifier}/version"
+"""Where ``cdk bootstrap`` writes its version. Source: bootstrap-template.yaml in the CDK CLI."""
 
 BOOTSTRAP_NEEDED = 6
 """Lowest bootstrap version a stack of this CDK deploys with. Source: ``requiresBootstrapStackVersion`` in the
@@ -33,6 +31,15 @@ _ROLES = ("deploy-role", "file-publishing-role", "lookup-role")
 
 def identity(scope: Scope) -> Iterator[Finding]:
     """Says which account and identity everything below is about."""
+    wanted = scope.experiment.account.id
+    if wanted not in (None, scope.account):
+        yield Finding(
+            "identity",
+            "blocker",
+            f"these are credentials of account {scope.account} ({scope.caller}), and account.id is {wanted}",
+            "Use credentials of that account, or correct account.id",
+        )
+        return
     yield Finding("identity", "ok", f"account {scope.account} as {scope.caller}")
     if scope.caller.endswith(":root"):
         yield Finding(
@@ -82,9 +89,10 @@ def judge_region(name: str, status: str | None) -> Finding:
 
 def bootstrap(scope: Scope) -> Iterator[Finding]:
     """``cdk deploy`` needs the bootstrap stack in the account and region."""
+    name = BOOTSTRAP_PARAMETER.format(qualifier=scope.experiment.account.bootstrap_qualifier)
     with calls():
         try:
-            value = scope.clients("ssm").get_parameter(Name=BOOTSTRAP_PARAMETER)["Parameter"]["Value"]
+            value = scope.clients("ssm").get_parameter(Name=name)["Parameter"]["Value"]
         except ClientError as error:
             if code(error) != "ParameterNotFound":
                 raise
@@ -113,10 +121,12 @@ def permissions(scope: Scope) -> Iterator[Finding]:
     if scope.caller.endswith(":root"):
         yield Finding("permissions", "ok", "the root user may assume every role")
         return
-    roles = [
-        f"arn:aws:iam::{scope.account}:role/cdk-hnb659fds-{role}-{scope.account}-{scope.region}"
-        for role in _ROLES
-    ]
+    rules = scope.experiment.account
+    partition = scope.caller.split(":")[1]
+    start = f"arn:{partition}:iam::{scope.account}:role/cdk-{rules.bootstrap_qualifier}"
+    roles = [f"{start}-{role}-{scope.account}-{scope.region}" for role in _ROLES]
+    if rules.deploy_role_arn is not None:
+        roles[0] = rules.deploy_role_arn
     with calls():
         principal = _principal(scope)
         answer = scope.clients("iam").simulate_principal_policy(
@@ -150,6 +160,6 @@ def judge_permissions(verdicts: dict[str, str]) -> Finding:
             "permissions",
             "warning",
             f"may not assume {', '.join(refused)}; the CDK would fall back to the caller's own permissions",
-            "Allow sts:AssumeRole on the cdk-hnb659fds-* roles",
+            "Allow sts:AssumeRole on these roles",
         )
     return Finding("permissions", "ok", "may assume the CDK's deployment roles")
