@@ -12,6 +12,7 @@ from typing import Any
 
 from specdec.benchmark.run import RECORDS
 from specdec.metrics import ALL, OF_RUN
+from specdec.metrics.objective import Objective, objective_of
 from specdec.runs.record import RequestRecord, RunManifest, read_records
 
 _TOTAL = None
@@ -49,6 +50,7 @@ def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
             errors.setdefault(record.variant, Counter())[f"{record.outcome}: {record.error}"] += 1
         for case in (record.test_case, _TOTAL):
             numbers.setdefault((record.variant, case), []).append(_Numbers(record))
+    objective = objective_of(manifest.configuration)
     variants: dict[str, Any] = {}
     order = list(manifest.variants)
     for variant, case in sorted(outcomes, key=lambda pair: order.index(pair[0])):
@@ -63,7 +65,7 @@ def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
         )
         medians = {
             "outcomes": dict(outcomes[variant, case]),
-            **_medians(numbers.get((variant, case), [])),
+            **_medians(numbers.get((variant, case), []), objective),
         }
         if case is _TOTAL:
             entry["all"] = medians
@@ -110,14 +112,14 @@ def _ends(record: RequestRecord) -> tuple[int, ...] | None:
     return None if not record.chunk_tokens else (record.chunk_tokens[0], record.chunk_tokens[-1])
 
 
-def _medians(numbers: list[_Numbers]) -> dict[str, float]:
+def _medians(numbers: list[_Numbers], objective: Objective | None) -> dict[str, float]:
     found: dict[str, float] = {}
     for metric in ALL:
         values = [value for number in numbers if (value := number.values.get(metric.name)) is not None]
         if values:
             found[metric.name] = median(values)
     for metric in OF_RUN:
-        value = metric.of([number.record for number in numbers])
+        value = metric.of([number.record for number in numbers], objective)
         if value is not None:
             found[metric.name] = value
     return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specdec import console, interrupts
-from specdec.commands.options import NumberList
+from specdec.commands.options import NumberList, objective_options
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ _CHANGEABLE = (
     type=click.FloatRange(min=0.001),
     help="Most seconds a variant gets requests at one of several loads.  [default: 3600]",
 )
+@objective_options
 @click.option("--api", type=click.Choice(["chat", "completions"]), help="Route to ask.  [default: chat]")
 @click.option("--temperature", type=float, help="0 decodes greedily.  [default: 0]")
 @click.option("--thinking/--no-thinking", default=None, help="Qwen3 thinking mode.  [default: --no-thinking]")
@@ -219,7 +220,7 @@ def _plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
             stall=given["stall_seconds"] or timeouts.stall, total=given["request_seconds"] or timeouts.total
         ),
     )
-    plan = _recorded(plan, given["prompts"])
+    plan = _recorded(plan, given["prompts"], {name: given[name] for name in ("ttft_ms", "tpot_ms")})
     return plan.only(given["test_cases"]) if given["test_cases"] else plan
 
 
@@ -293,7 +294,7 @@ def _free_plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
     )
 
 
-def _recorded(plan: Plan, prompts: str | None) -> Plan:
+def _recorded(plan: Plan, prompts: str | None, limits: dict[str, float | None]) -> Plan:
     """The plan with a configuration that says what is really done, whatever the command line changed."""
     from specdec.benchmark.plan import hash_of
 
@@ -306,6 +307,9 @@ def _recorded(plan: Plan, prompts: str | None) -> Plan:
     if prompts is not None:
         changed["prompts"] = prompts
     configuration = {**plan.configuration, "benchmark": {**before, **changed}}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    if given:
+        configuration["objective"] = {**(configuration.get("objective") or {}), **given}
     if "variants" not in configuration:
         configuration["variants"] = [{"name": target.variant, "url": target.url} for target in plan.targets]
     return dataclasses.replace(plan, configuration=configuration, configuration_hash=hash_of(configuration))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -47,6 +48,17 @@ class NumberList(click.ParamType[tuple[float, ...]]):
             kind = "whole numbers, 1 or more" if self._whole else "numbers above 0"
             self.fail(f"{value!r} is not a list of {kind}, such as 1,2,4", param, ctx)
         return numbers
+
+
+def objective_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--ttft-ms`` and ``--tpot-ms``: limits for goodput and capacity."""
+    for name, what in (("tpot", "milliseconds per output token"), ("ttft", "milliseconds to first token")):
+        command = click.option(
+            f"--{name}-ms",
+            type=click.FloatRange(min=0, min_open=True),
+            help=f"Objective: most {what} for 95% of requests, or the experiment's share.",
+        )(command)
+    return command
 
 
 hours_option = click.option(

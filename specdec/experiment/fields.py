@@ -27,6 +27,7 @@ from specdec.experiment.sections import (
     Lane,
     Mode,
     ModelFacts,
+    Objective,
     Override,
     Placement,
     Section,
@@ -52,6 +53,7 @@ __all__ = [
     "Lane",
     "Mode",
     "ModelFacts",
+    "Objective",
     "Override",
     "Placement",
     "Section",
@@ -91,6 +93,7 @@ class Experiment(Section):
         default_factory=dict, description="models the catalogue does not know, by Hugging Face id"
     )
     benchmark: Benchmark = Benchmark()
+    objective: Objective = Objective()
     store: Store = Store()
     guards: Guards = Guards()
     cost: Cost = Cost()

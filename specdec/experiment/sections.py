@@ -420,3 +420,14 @@ class Cost(Section):
     node_usd_per_hour: float | None = Field(
         default=None, gt=0, description="price of one accelerator node; else the catalogue's"
     )
+
+
+class Objective(Section):
+    """What a user must be kept within. With a limit, the report says how much load each variant carries."""
+
+    ttft_ms: float | None = Field(default=None, gt=0, description="most milliseconds to the first token")
+    tpot_ms: float | None = Field(default=None, gt=0, description="most milliseconds per output token")
+    e2e_ms: float | None = Field(default=None, gt=0, description="most milliseconds to the last token")
+    share: float = Field(
+        default=0.95, gt=0.0, le=1.0, description="share of the requests that must keep every limit"
+    )

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from specdec.metrics.definition import Unit
+from specdec.metrics.objective import Objective
 from specdec.runs.record import RequestRecord
 
 
 @dataclass(frozen=True, slots=True)
 class RunMetric:
-    """A number that the measured requests of one variant yield together. Fields as in ``Metric``."""
+    """A number that the measured requests of one variant yield together, given the run's objective if it has
+    one. Fields as in ``Metric``.
+    """
 
     name: str
     symbol: str
@@ -20,7 +23,7 @@ class RunMetric:
     formula: str
     source: str
     better: Literal["smaller", "larger", "neither"]
-    of: Callable[[Sequence[RequestRecord]], float | None]
+    of: Callable[[Sequence[RequestRecord], Objective | None], float | None]
 
 
 def loaded_seconds(records: Sequence[RequestRecord]) -> float:

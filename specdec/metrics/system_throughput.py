@@ -8,12 +8,13 @@ from specdec.metrics.of_run import RunMetric, loaded_seconds
 from specdec.runs.record import RequestRecord
 
 
-def system_throughput(records: Sequence[RequestRecord]) -> float | None:
+def system_throughput(records: Sequence[RequestRecord], objective: object = None) -> float | None:
     """Output tokens of the requests that ended ``ok`` over the seconds in which any was in flight. None
     without tokens.
 
     The records are all those of one variant, warm-up left out: what failed took its time too.
     """
+    del objective
     seconds = loaded_seconds(records)
     tokens = sum(record.output_tokens or 0 for record in records if record.outcome == "ok")
     return tokens / seconds if tokens and seconds > 0 else None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from specdec.errors import SpecdecError
 from specdec.metrics import OF_RUN
 from specdec.metrics.definition import Metric
+from specdec.metrics.objective import objective_of
 from specdec.publish import series
 from specdec.publish.series import Series
 from specdec.runs.record import RequestRecord, RunManifest, measured
@@ -140,6 +141,7 @@ def of_run(
         Counter((r.variant, r.outcome) for r in records if not r.warmup).items()
     ):
         points.append((series.REQUESTS, (experiment, variant, outcome), ended, float(count)))
+    objective = objective_of(manifest.configuration)
     for variant in sorted({record.variant for record in records}):
         own = [
             record
@@ -147,7 +149,7 @@ def of_run(
             if record.variant == variant and record.lane == "exact" and not record.warmup
         ]
         for metric, one in zip(OF_RUN, series.SERVICE, strict=True):
-            total = metric.of(own)
+            total = metric.of(own, objective)
             if total is not None:
                 points.append((one, (experiment, variant), ended, total))
     points.append((series.FAILED_RUNS, (experiment,), ended, 0.0 if manifest.status == "complete" else 1.0))

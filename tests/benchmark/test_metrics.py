@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from specdec.metrics import ALL, OF_RUN
 from specdec.metrics.acceptance_length import acceptance_length
 from specdec.metrics.e2e import e2e
-from specdec.metrics.goodput import Objective, goodput
+from specdec.metrics.goodput import goodput
 from specdec.metrics.itl import itl, itl_samples
+from specdec.metrics.objective import Objective, objective_of
 from specdec.metrics.of_run import loaded_seconds
 from specdec.metrics.output_tokens import output_tokens
 from specdec.metrics.request_throughput import request_throughput
@@ -186,7 +188,22 @@ def test_goodput_counts_failures_as_not_good(record: Make) -> None:
     assert goodput(requests, Objective(ttft=0.2, tpot=0.01001)) == pytest.approx(3 / (4 * 0.32))
     assert goodput(requests, Objective(ttft=0.19)) == 0
     assert goodput(requests, Objective(ttft=None, tpot=None, e2e=0.32)) == pytest.approx(3 / (4 * 0.32))
-    assert goodput([record()]) is None
+    assert goodput([record()], Objective(ttft=1.0)) is None
+    assert goodput(requests, None) is None
+
+
+def test_an_objective_is_read_from_the_configuration(record: Make) -> None:
+    assert objective_of({}) is None
+    assert objective_of({"objective": {"ttft_ms": None, "tpot_ms": None, "share": 0.9}}) is None
+    found = objective_of({"objective": {"ttft_ms": 800, "tpot_ms": 30.0, "share": 0.9}})
+    assert found == Objective(ttft=0.8, tpot=0.03, share=0.9)
+    assert found is not None
+    assert found.words() == "90% with TTFT <= 800 ms and TPOT <= 30 ms"
+    assert objective_of({"objective": found.plain()}) == found
+    # TTFT 0.2 s and TPOT 10 ms: the larger share of its limit strains it.
+    assert Objective(ttft=0.4, tpot=0.02).strain(record(**CHUNKS)) == pytest.approx(0.5)
+    assert Objective(ttft=0.1, tpot=0.02).strain(record(**CHUNKS)) == pytest.approx(2.0)
+    assert Objective(ttft=1.0).strain(record(outcome="cut", **CHUNKS)) == inf
 
 
 def test_the_page_names_every_metric_as_the_code_does() -> None:
