@@ -1,5 +1,5 @@
 """``python -m specdec``: the command without its script."""
 
-from specdec.cli import main
+from specdec.entry import main
 
 main()

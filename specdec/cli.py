@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
+import io
+import os
 import sys
-from typing import NoReturn
+from typing import TextIO
 
 import click
 
-from specdec.errors import EXIT_INTERRUPTED, SpecdecError
+from specdec import console
+from specdec.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PIPE, EnvironmentFault, SpecdecError
 
 COMMANDS = {
     "rehearse": "Run the whole experiment on this machine: no account, no accelerator.",
@@ -61,41 +66,88 @@ def cli() -> None:
     """Does speculative decoding pay on Trainium2, for your prompts and your model pair?
 
     Exit codes: 0 done; 1 the answer is no (a run failed, a check found blockers); 2 wrong input; 3 no access
-    to AWS; 4 this machine cannot do it now; 130 interrupted.
+    to AWS; 4 this machine cannot do it now, or AWS does not answer; 130 interrupted; 141 the output was
+    closed.
     """
 
 
-def _end(error: SpecdecError) -> NoReturn:
-    click.echo(f"error: {error}" + (f" (remedy: {error.remedy})" if error.remedy else ""), err=True)
-    sys.exit(error.exit_code)
-
-
 def main() -> None:
-    """Entry point of the ``specdec`` script."""
+    """Runs a command and ends the process with its exit code; see ``specdec.entry``."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A locale that lacks a character is no reason to print nothing.
+            stream.reconfigure(errors="backslashreplace")
+    status = _status()
+    try:
+        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            sys.stdout.flush()
+    except OSError as error:
+        status = _end(_output_fault(error)) if status == EXIT_OK else status
+    _let_go(sys.stdout)
+    sys.exit(status)
+
+
+def _status() -> int:
+    stdout = sys.stdout
     try:
         status = cli.main(standalone_mode=False)
-    except click.exceptions.Abort:
-        click.echo("interrupted", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        return status if isinstance(status, int) else EXIT_OK
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        console.say("interrupted")
+        return EXIT_INTERRUPTED
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except SpecdecError as error:
-        _end(error)
-    except KeyboardInterrupt:
-        click.echo("interrupted", err=True)
-        sys.exit(EXIT_INTERRUPTED)
-    except ModuleNotFoundError as error:
-        fault = importlib.import_module("specdec.extras").missing(error)
-        if fault is None:
-            raise
-        _end(fault)
+        with io.StringIO() as text:
+            error.show(text)
+            console.say(text.getvalue().rstrip("\n"))
+        return error.exit_code
+    except SystemExit as error:
+        # Click ends so when its help meets a closed pipe, and puts another stream in the place of stdout.
+        closed = sys.stdout is not stdout
+        return EXIT_PIPE if closed else int(error.code or EXIT_OK)
     except Exception as error:
-        # Only a command that asks AWS has loaded botocore.
-        fault = (
-            importlib.import_module("specdec.aws").unexpected(error) if "botocore" in sys.modules else None
-        )
+        fault = _fault(error)
         if fault is None:
             raise
-        _end(fault)
-    sys.exit(status if isinstance(status, int) else 0)
+        return _end(fault)
+
+
+def _fault(error: Exception) -> SpecdecError | None:
+    """What a user can do something about, or None: then it is a mistake of this program."""
+    match error:
+        case SpecdecError():
+            return error
+        case ModuleNotFoundError():
+            return importlib.import_module("specdec.extras").missing(error)
+        case OSError(filename=str(name)):
+            return EnvironmentFault(f"{name}: {error.strerror}", remedy="See to that file or folder")
+        case OSError(errno=errno.EPIPE | errno.ENOSPC | errno.EIO | errno.EBADF | errno.EDQUOT):
+            # A file has a name; standard output has none.
+            return _output_fault(error)
+        case _ if "botocore" in sys.modules:
+            # Only a command that asks AWS has loaded it.
+            return importlib.import_module("specdec.aws").unexpected(error)
+        case _:
+            return None
+
+
+def _end(error: SpecdecError) -> int:
+    if not isinstance(error, console.ReaderGone):
+        console.say(f"error: {error}" + (f" (remedy: {error.remedy})" if error.remedy else ""))
+    return error.exit_code
+
+
+def _output_fault(error: OSError) -> SpecdecError:
+    if error.errno == errno.EPIPE:
+        return console.ReaderGone("the output was closed")
+    return console.unwritable_output(error)
+
+
+def _let_go(stream: TextIO | None) -> None:
+    """Sends what is still buffered nowhere, so that the interpreter has nothing left to complain about."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno() if stream is not None else 1)

@@ -17,6 +17,8 @@ EXIT_ENVIRONMENT = 4
 """This machine cannot do it now: port taken, disk full, engine does not start, another rehearsal runs."""
 EXIT_INTERRUPTED = 130
 """Ctrl-C. What was measured until then is kept."""
+EXIT_PIPE = 141
+"""Whoever read the output closed it; the number that a shell gives to a program ended by SIGPIPE."""
 
 
 class SpecdecError(Exception):

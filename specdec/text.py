@@ -23,6 +23,11 @@ def is_printable(text: str) -> bool:
     return _CONTROL.search(text) is None
 
 
+def printable_json(text: str) -> str:
+    """JSON of the same meaning whose texts hold nothing that ``printable`` would change."""
+    return "\n".join(_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", line) for line in text.split("\n"))
+
+
 def shortened(text: str, length: int = 200) -> str:
     """The text, cut after ``length`` characters."""
     return text if len(text) <= length else text[: length - 3] + "..."

@@ -4,7 +4,6 @@ business.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 from statistics import median
@@ -17,14 +16,6 @@ from specdec.runs.record import RequestRecord, RunManifest, read_records
 
 _TOTAL = None
 """In place of a test case: all of them."""
-_COLUMNS = (
-    ("TimeToFirstToken", "TTFT ms", 1000, 1),
-    ("TimePerOutputToken", "TPOT ms", 1000, 2),
-    ("TokensPerStep", "tokens/step", 1, 2),
-    ("StepGap", "step gap ms", 1000, 1),
-    ("EndToEndLatency", "E2E s", 1, 2),
-    ("SystemThroughput", "tokens/s", 1, 1),
-)
 
 
 def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
@@ -123,58 +114,3 @@ def _medians(numbers: list[_Numbers], objective: Objective | None) -> dict[str, 
         if value is not None:
             found[metric.name] = value
     return found
-
-
-def as_table(summary: dict[str, Any]) -> str:
-    """The summary for a person: one line per test case and variant; what is not known is a dash."""
-    heads = ["test case", "variant", "ok", "failed", *(title for _, title, _, _ in _COLUMNS)]
-    variants: dict[str, Any] = summary["variants"]
-    cases = dict.fromkeys(case for entry in variants.values() for case in entry["test_cases"])
-    rows: list[list[str]] = []
-    for case in [*cases, _TOTAL]:
-        for variant, entry in variants.items():
-            values: dict[str, Any] = (
-                entry["all"] if case is _TOTAL else entry["test_cases"].get(case, {"outcomes": {}})
-            )
-            ok = values["outcomes"].get("ok", 0)
-            failed = sum(values["outcomes"].values()) - ok
-            shown = [
-                f"{values[name] * factor:.{digits}f}" if name in values else "-"
-                for name, _, factor, digits in _COLUMNS
-            ]
-            rows.append([case or "all test cases", variant, str(ok), str(failed), *shown])
-    lines = [_plain(heads, rows) if not sys.stdout.isatty() else _rich(heads, rows)]
-    for variant, entry in variants.items():
-        counted = entry["server_counters"]
-        server = f"server counters {counted['source']}" if counted else "server counters not reported"
-        kinds = ", ".join(f"{source} ({count})" for source, count in entry["token_sources"].items()) or "none"
-        lines.append(f"{variant}: token counts from {kinds}; {server}")
-        lines.extend(f"{variant}: {count} x {error}" for error, count in entry["errors"].items())
-    return "\n".join(lines)
-
-
-def _plain(heads: list[str], rows: list[list[str]]) -> str:
-    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in [heads, *rows]
-    )
-
-
-def _rich(heads: list[str], rows: list[list[str]]) -> str:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column, head in enumerate(heads):
-        table.add_column(head, justify="left" if column < 2 else "right", no_wrap=column >= 2)
-    for row in rows:
-        table.add_row(*row)
-    console = Console()
-    with console.capture() as captured:
-        console.print(table)
-    return captured.get().rstrip("\n")

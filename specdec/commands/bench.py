@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specdec import console, interrupts
-from specdec.commands.options import NumberList, objective_options
+from specdec.commands.options import Number, NumberList, objective_options
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
+from specdec.text import json_of
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Plan
@@ -35,7 +36,7 @@ _CHANGEABLE = (
 )
 
 
-@click.command(short_help="Measure OpenAI-compatible endpoints against each other.")
+@click.command()
 @click.option(
     "--target",
     "targets",
@@ -60,14 +61,18 @@ _CHANGEABLE = (
     help="Column or field of the file that holds the prompt, if not a usual one.",
 )
 @click.option("--test-case", "test_cases", multiple=True, help="Only this test case; may be given again.")
-@click.option("--output-tokens", type=click.IntRange(min=2), help="Tokens of every answer.  [default: 600]")
-@click.option("--concurrency", type=click.IntRange(min=1), help="Requests in flight.  [default: 4]")
 @click.option(
-    "--repeats", type=click.IntRange(min=1), help="Times each prompt is sent to each variant.  [default: 2]"
+    "--output-tokens", type=click.IntRange(2, 1_000_000), help="Tokens of every answer.  [default: 600]"
+)
+@click.option("--concurrency", type=click.IntRange(1, 10_000), help="Requests in flight.  [default: 4]")
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 10_000),
+    help="Times each prompt is sent to each variant.  [default: 2]",
 )
 @click.option(
     "--warmup",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, 10_000),
     help="Unmeasured requests per variant first.  [default: as many as in flight]",
 )
 @click.option(
@@ -96,12 +101,12 @@ _CHANGEABLE = (
 )
 @click.option(
     "--point-seconds",
-    type=click.FloatRange(min=0.001),
+    type=Number(0.001, 1e6),
     help="Most seconds a variant gets requests at one of several loads.  [default: 3600]",
 )
 @objective_options
 @click.option("--api", type=click.Choice(["chat", "completions"]), help="Route to ask.  [default: chat]")
-@click.option("--temperature", type=float, help="0 decodes greedily.  [default: 0]")
+@click.option("--temperature", type=Number(0, 2), help="0 decodes greedily.  [default: 0]")
 @click.option("--thinking/--no-thinking", default=None, help="Qwen3 thinking mode.  [default: --no-thinking]")
 @click.option(
     "--plain-template",
@@ -121,13 +126,9 @@ _CHANGEABLE = (
 )
 @click.option("--model", help="Model to ask for; else what the server serves.")
 @click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the API key.")
-@click.option("--seed", type=click.IntRange(min=0), help="Fixes order and arrivals.  [default: 1]")
-@click.option(
-    "--stall-seconds", type=click.FloatRange(min=0.001), help="Deadline without a byte.  [default: 120]"
-)
-@click.option(
-    "--request-seconds", type=click.FloatRange(min=0.001), help="Deadline of a request.  [default: 1800]"
-)
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Fixes order and arrivals.  [default: 1]")
+@click.option("--stall-seconds", type=Number(0.001, 1e6), help="Deadline without a byte.  [default: 120]")
+@click.option("--request-seconds", type=Number(0.001, 1e6), help="Deadline of a request.  [default: 1800]")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -147,7 +148,8 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
     specdec bench --target plain=http://a:8000 --target window-7=http://b:8000 --prompts my.jsonl --json
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.benchmark.run import RunEvent, run
-    from specdec.benchmark.summary import as_table, summarize
+    from specdec.benchmark.summary import summarize
+    from specdec.report import run_table
 
     plan = _plan([_named(text, index, len(targets)) for index, text in enumerate(targets)], given)
     folder = out / plan.run
@@ -161,16 +163,11 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
         step.outcome = manifest.status
     summary = summarize(manifest, folder)
     if as_json:
-        import json
-
-        click.echo(
-            json.dumps(
-                {"folder": str(folder), "manifest": dataclasses.asdict(manifest), "summary": summary},
-                ensure_ascii=False,
-            )
+        console.show_json(
+            json_of({"folder": str(folder), "manifest": dataclasses.asdict(manifest), "summary": summary})
         )
     else:
-        click.echo(as_table(summary))
+        run_table.show(summary)
     if manifest.problem:
         console.say(f"{manifest.status}: {manifest.problem}")
     return {"complete": EXIT_OK, "failed": EXIT_FAILED, "interrupted": EXIT_INTERRUPTED}[manifest.status]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,11 +47,8 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
                 scope, on_done=lambda what, done, total, step=progress: step.update(what, done, total)
             )
     if as_json:
-        click.echo(
-            json.dumps(
-                {name: [finding.plain() for finding in findings] for name, findings in found.items()},
-                indent=2,
-            )
+        console.show_json(
+            {name: [finding.plain() for finding in findings] for name, findings in found.items()}
         )
     else:
         for name, findings in found.items():
@@ -65,17 +61,17 @@ def show(region: str, findings: list[Finding]) -> None:
     from specdec.preflight.finding import LEVELS
 
     colours = {"blocker": "red", "unknown": "magenta", "warning": "yellow", "ok": "green"}
-    click.echo(f"{region}")
+    console.show(f"{region}")
     for level in LEVELS:
         for finding in findings:
             if finding.level == level:
-                click.echo(
-                    f"  {click.style(f'{level:8}', fg=colours[level])} {finding.check}: {finding.what}"
+                console.show(
+                    "  ", console.Styled(f"{level:8}", colours[level]), f" {finding.check}: {finding.what}"
                 )
                 if finding.remedy:
-                    click.echo(f"           remedy: {finding.remedy}")
+                    console.show(f"           remedy: {finding.remedy}")
     counts = {level: sum(finding.level == level for finding in findings) for level in LEVELS}
-    click.echo("  " + ", ".join(f"{count} {level}" for level, count in counts.items() if count))
+    console.show("  " + ", ".join(f"{count} {level}" for level, count in counts.items() if count))
 
 
 def status(findings: list[Finding]) -> int:
@@ -84,10 +80,10 @@ def status(findings: list[Finding]) -> int:
         return EXIT_FAILED
     denied = sorted({finding.denied for finding in findings if finding.denied})
     if denied:
-        click.echo(f"error: not allowed: {', '.join(denied)}", err=True)
+        console.say(f"error: not allowed: {', '.join(denied)}")
         return EXIT_NO_ACCESS
     unanswered = list(dict.fromkeys(finding.check for finding in findings if finding.level == "unknown"))
     if unanswered:
-        click.echo(f"error: no answer about {', '.join(unanswered)}", err=True)
+        console.say(f"error: no answer about {', '.join(unanswered)}")
         return EXIT_ENVIRONMENT
     return EXIT_OK

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
+from specdec import console
 from specdec.commands.options import experiment_option, hours_option, json_option, one_of, region_option
 from specdec.commands.workload import today, workload_of
 from specdec.errors import EXIT_OK
@@ -41,22 +41,22 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
             "usd": known * hours,
             "predictions": [prediction.plain() for prediction in predictions],
         }
-        click.echo(json.dumps(document, indent=2))
+        console.show_json(document)
         return EXIT_OK
     width = max(len(entry.name) for entry in table)
     for entry in table:
         price = "not known" if entry.usd_per_hour is None else f"{entry.usd_per_hour:.3f}"
-        click.echo(
+        console.show(
             f"{entry.name:{width}}  {entry.count:8.0f}  {price:>9} USD/h "
             f" {entry.source}{f' ({entry.date})' if entry.date else ''}"
         )
-    click.echo(
+    console.show(
         f"{'all that is known':{width}}  {'':8}  {known:9.3f} USD/h  {known * hours:.2f} USD for {hours:g}"
         " hours"
     )
-    click.echo("")
+    console.show("")
     low, high = (f"{share:.0%}" for share in EFFICIENCIES)
-    click.echo(
+    console.show(
         f"Predicted, not measured: published services reach {low} to {high} of the memory-bandwidth limit, "
         f"and speculation {SPEED_UPS[0]:g} to {SPEED_UPS[1]:g} times the speed."
     )
@@ -68,5 +68,5 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
             if usd
             else ""
         )
-        click.echo(f"  {prediction.variant}: {tpot}{money}")
+        console.show(f"  {prediction.variant}: {tpot}{money}")
     return EXIT_OK

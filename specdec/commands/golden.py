@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from specdec import console
+from specdec.commands.options import Number
 from specdec.errors import EXIT_OK, BadInputError, EnvironmentFault, Mistake
 from specdec.golden.settings import FAULTS
 from specdec.golden.truth import Convention
+from specdec.text import json_of
 
 if TYPE_CHECKING:
     from specdec.golden.settings import Settings
@@ -19,23 +20,21 @@ if TYPE_CHECKING:
 CHUNKINGS = ("step", "token", "merged", "split", "packed")
 
 
-@click.command(short_help="Serve an endpoint of known timing, to check load generators with.")
+@click.command()
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [default: a free one]"
 )
-@click.option(
-    "--ttft-ms", type=click.FloatRange(min=0), default=200.0, show_default=True, help="Time to first token."
-)
+@click.option("--ttft-ms", type=Number(0, 1e6), default=200.0, show_default=True, help="Time to first token.")
 @click.option(
     "--step-ms",
-    type=click.FloatRange(min=0),
+    type=Number(0, 1e6),
     default=20.0,
     show_default=True,
     help="Time of each step after it.",
 )
 @click.option(
     "--jitter",
-    type=click.FloatRange(0, 0.95),
+    type=Number(0, 0.95),
     default=0.0,
     show_default=True,
     help="Share by which steps vary.",
@@ -52,7 +51,7 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
 )
 @click.option(
     "--first-tokens",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 1000),
     default=1,
     show_default=True,
     help="Tokens of the first step.",
@@ -62,10 +61,10 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
 )
 @click.option(
     "--acceptance",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     help="Instead: probability that a proposal is accepted, with --window.",
 )
-@click.option("--window", type=click.IntRange(min=1), help="Proposals per step, with --acceptance.")
+@click.option("--window", type=click.IntRange(1, 1000), help="Proposals per step, with --acceptance.")
 @click.option(
     "--convention",
     type=click.Choice(get_args(Convention)),
@@ -82,7 +81,7 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
 )
 @click.option(
     "--merge",
-    type=click.IntRange(min=2),
+    type=click.IntRange(2, 1000),
     default=2,
     show_default=True,
     help="Steps per event, for --chunking merged.",
@@ -96,7 +95,7 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
 )
 @click.option(
     "--reasoning",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=0.0,
     show_default=True,
     help="Share of tokens sent as reasoning.",
@@ -111,7 +110,11 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
 )
 @click.option("--faults", is_flag=True, help="List the faults and quit.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Fixes the tokens of all steps."
+    "--seed",
+    type=click.IntRange(0, 2**31 - 1),
+    default=1,
+    show_default=True,
+    help="Fixes the tokens of all steps.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the truth as JSON, with every request.")
 @click.argument("client", nargs=-1, metavar="[-- COMMAND...]")
@@ -127,14 +130,20 @@ def command(client: tuple[str, ...], port: int, faults: bool, as_json: bool, **g
     specdec golden --acceptance 0.8 --window 7 -- specdec bench --target {url} --repeats 1
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     if faults:
-        for name, meaning in FAULTS.items():
-            click.echo(f"{name:12} {meaning}")
+        console.show_table(
+            [console.Column("fault"), console.Column("meaning", fold=True)],
+            list(FAULTS.items()),
+            heading=False,
+        )
         return EXIT_OK
     import asyncio
 
     settings = _settings(given)
     status, truth = asyncio.run(_serve(settings, port, client))
-    click.echo(json.dumps(truth) if as_json else _table(settings, truth))
+    if as_json:
+        console.show_json(json_of(truth))
+    else:
+        _show(settings, truth)
     return status
 
 
@@ -178,11 +187,15 @@ def _uniform(text: str) -> Any:
     from specdec.golden.truth import Uniform
 
     low, dash, high = text.partition("-")
-    if low.isdigit() and (high.isdigit() if dash else not high) and 1 <= int(low) <= int(high or low):
+    if (
+        low.isdecimal()
+        and (high.isdecimal() if dash else not high)
+        and 1 <= int(low) <= int(high or low) <= 1000
+    ):
         return Uniform(int(low), int(high or low))
     raise BadInputError(
         "command line",
-        [Mistake("--tokens-per-step", text, "is not a number of 1 or more, or a range", "Write 1 or 4-8")],
+        [Mistake("--tokens-per-step", text, "is not a number from 1 to 1000, or a range", "Write 1 or 4-8")],
     )
 
 
@@ -220,24 +233,25 @@ async def _serve(settings: Settings, port: int, client: tuple[str, ...]) -> tupl
     return status, server.truth()
 
 
-def _table(settings: Settings, truth: dict[str, Any]) -> str:
+def _show(settings: Settings, truth: dict[str, Any]) -> None:
     names = (
         ("ttft", "TTFT ms", 1000),
         ("tpot", "TPOT ms", 1000),
         ("tokens_per_step", "tokens/step", 1),
         ("e2e", "E2E ms", 1000),
     )
-    lines = [f"{'truth':14}{'median':>12}{'mean':>12}"]
-    for name, title, factor in names:
-        values = [truth[kind][name] for kind in ("median", "mean")]
-        lines.append(
-            f"{title:14}"
-            + "".join(f"{'-' if value is None else format(value * factor, '.3f'):>12}" for value in values)
-        )
-    rate = truth["output_tokens_per_second"]
-    lines.append(f"{'tokens/s':14}{'':12}{'-' if rate is None else format(rate, '.1f'):>12}")
-    lines.append(
+
+    def number(value: float | None, factor: int, digits: int) -> str:
+        return "-" if value is None else f"{value * factor:.{digits}f}"
+
+    rows = [
+        (title, *(number(truth[kind][name], factor, 3) for kind in ("median", "mean")))
+        for name, title, factor in names
+    ]
+    rows.append(("tokens/s", "", number(truth["output_tokens_per_second"], 1, 1)))
+    heads = [console.Column("truth"), *(console.Column(head, right=True) for head in ("median", "mean"))]
+    console.show_table(heads, rows)
+    console.show(
         f"{truth['whole']} of {truth['requests']} requests answered whole; expected tokens per step"
         f" {settings.per_step.mean:.3f}"
     )
-    return "\n".join(lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,14 +38,14 @@ def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
         with console.progress(f"looking for leftovers in {name}"):
             found.extend(find(experiment, name, clients))
     if as_json:
-        click.echo(json.dumps([leftover.plain() for leftover in found], indent=2))
+        console.show_json([leftover.plain() for leftover in found])
     else:
         for leftover in found:
-            click.echo(f"{leftover.region}  {leftover.kind}  {leftover.name}")
-            click.echo(
+            console.show(f"{leftover.region}  {leftover.kind}  {leftover.name}")
+            console.show(
                 f"    {f'kept: {leftover.kept}; to remove it' if leftover.kept else 'remove'}:"
                 f" {leftover.remove}"
             )
         if not found:
-            click.echo("nothing is left")
+            console.show("nothing is left")
     return EXIT_FAILED if any(leftover.kept is None for leftover in found) else EXIT_OK

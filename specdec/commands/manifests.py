@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from specdec import console
 from specdec.commands.options import experiment_option, region_option
 from specdec.errors import BadInputError, Mistake
 
@@ -53,7 +54,10 @@ def command(
         )
     objects = [(key, item) for key, each in built.items() if chart in (None, key) for item in each.to_json()]
     if listing:
-        for key, item in objects:
-            click.echo(f"{key:16} {item['kind']:22} {item['metadata']['name']}")
+        console.show_table(
+            [console.Column("chart"), console.Column("kind"), console.Column("name")],
+            [(key, item["kind"], item["metadata"]["name"]) for key, item in objects],
+            heading=False,
+        )
     else:
-        click.echo(cdk8s.Yaml.stringify(*(item for _, item in objects)), nl=False)
+        console.show(cdk8s.Yaml.stringify(*(item for _, item in objects)).removesuffix("\n"))

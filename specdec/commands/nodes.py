@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,7 +68,7 @@ def _resize(experiment_path: Path, region: str | None, nodes: int) -> int:
 
     experiment, name, clients = opened(experiment_path, region)
     group = resize(experiment, name, clients, nodes=nodes)
-    click.echo(f"{group} in {name}: {nodes} nodes wanted")
+    console.show(f"{group} in {name}: {nodes} nodes wanted")
     console.say("Follow it with: specdec nodes status")
     return EXIT_OK
 
@@ -89,11 +88,7 @@ def status(experiment_path: Path, region: str | None, as_json: bool) -> int:
     experiment, name, clients = opened(experiment_path, region)
     steps, unasked = steps_of(experiment, name, clients)
     if as_json:
-        click.echo(
-            json.dumps(
-                {"region": name, "steps": [step.plain() for step in steps], "not_asked": unasked}, indent=2
-            )
-        )
+        console.show_json({"region": name, "steps": [step.plain() for step in steps], "not_asked": unasked})
     else:
         show(steps)
         if unasked:
@@ -107,5 +102,5 @@ def show(steps: list[Step]) -> None:
     width = max(len(step.name) for step in steps)
     for step in steps:
         since = f"  since {step.since}" if step.since else ""
-        state = click.style(f"{step.state:9}", fg=colours.get(step.state))
-        click.echo(f"{step.name:{width}}  {state}  {step.detail}{since}  ({step.source})")
+        state = console.Styled(f"{step.state:9}", colours.get(step.state, ""))
+        console.show(f"{step.name:{width}}  ", state, f"  {step.detail}{since}  ({step.source})")

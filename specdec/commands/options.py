@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,6 +11,18 @@ import click
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Experiment
+
+
+class Number(click.FloatRange):
+    """A number within a range; NaN and infinity are none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or a usage error."""
+        number = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
 
 experiment_option = click.option(
     "--experiment",
@@ -43,7 +55,7 @@ class NumberList(click.ParamType[tuple[float, ...]]):
         except ValueError:
             numbers = ()
         if not numbers or any(
-            not 0 < number < inf or (self._whole and number != int(number)) for number in numbers
+            not 0 < number < 1e6 or (self._whole and number != int(number)) for number in numbers
         ):
             kind = "whole numbers, 1 or more" if self._whole else "numbers above 0"
             self.fail(f"{value!r} is not a list of {kind}, such as 1,2,4", param, ctx)
@@ -55,7 +67,7 @@ def objective_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for name, what in (("tpot", "milliseconds per output token"), ("ttft", "milliseconds to first token")):
         command = click.option(
             f"--{name}-ms",
-            type=click.FloatRange(min=0, min_open=True),
+            type=Number(0, 1e6, min_open=True),
             help=f"Objective: most {what} for 95% of requests, or the experiment's share.",
         )(command)
     return command
@@ -63,7 +75,7 @@ def objective_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 hours_option = click.option(
     "--hours",
-    type=click.FloatRange(min=0),
+    type=Number(0, 1e5),
     default=8.0,
     show_default=True,
     help="How long the nodes are to run, for what it costs.",

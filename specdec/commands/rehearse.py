@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LAST_PORT = 65535
 
 
-@click.command(short_help="Run the whole experiment on this machine: no account, no accelerator.")
+@click.command()
 @click.option(
     "--experiment",
     "path",

@@ -57,7 +57,7 @@ def _one(folder: Path, as_json: bool) -> int:
     with console.progress(f"judging {folder}"):
         written = write(folder)
     if as_json:
-        click.echo(written.numbers.read_text(encoding="utf-8"), nl=False)
+        console.show_json(written.numbers.read_text(encoding="utf-8"))
     else:
         terminal.show(written.verdict)
     console.say(f"report: {written.html}")
@@ -70,7 +70,7 @@ def _two(first: Path, second: Path, runs: Path, as_json: bool) -> int:
     with console.progress(f"comparing {first} and {second}"):
         written = write_change(first, second, runs / "compare")
     if as_json:
-        click.echo(written.numbers.read_text(encoding="utf-8"), nl=False)
+        console.show_json(written.numbers.read_text(encoding="utf-8"))
     else:
         terminal.show_change(written.change)
     console.say(f"report: {written.html}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from specdec import console
 from specdec.commands.nodes import opened
 from specdec.commands.options import experiment_option, region_option
 from specdec.errors import EXIT_OK, SpecdecError
+from specdec.text import json_of
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Experiment
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     type=click.Choice(["exact", "llmperf"]),
     help="Only this lane; may be given again.",
 )
-@click.option("--repeats", type=click.IntRange(min=1), help="Times each prompt is sent to each variant.")
-@click.option("--output-tokens", type=click.IntRange(min=2), help="Tokens of every answer.")
-@click.option("--concurrency", type=click.IntRange(min=1), help="Requests in flight.")
+@click.option("--repeats", type=click.IntRange(1, 10_000), help="Times each prompt is sent to each variant.")
+@click.option("--output-tokens", type=click.IntRange(2, 1_000_000), help="Tokens of every answer.")
+@click.option("--concurrency", type=click.IntRange(1, 10_000), help="Requests in flight.")
 @click.option(
     "--print", "printing", is_flag=True, help="Print what would be applied, as JSON, and start nothing."
 )
@@ -69,16 +69,16 @@ def command(
         )
     wanted = with_changes(experiment, {field: value for field, value in changes.items() if value is not None})
     started = objects(wanted, region=name, bucket=bucket, suffix=datetime.now(UTC).strftime("%m%d%H%M%S"))
-    document = json.dumps({"apiVersion": "v1", "kind": "List", "items": started}, indent=2)
+    document = json_of({"apiVersion": "v1", "kind": "List", "items": started}, indent=2)
     if printing:
-        click.echo(document)
+        console.show_json(document)
         return EXIT_OK
     kubectl = Kubectl(experiment, name, clients)
     # Server-side, since the code in the config maps is larger than the annotation that a client-side apply
     # writes.
     kubectl(["apply", "--server-side", "--filename", "-"], stdin=document)
     (job,) = (item["metadata"]["name"] for item in started if item["kind"] == "Job")
-    click.echo(job)
+    console.show(job)
     console.say("Follow it with: specdec wait")
     return EXIT_OK
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
+from specdec import console
 from specdec.commands.nodes import opened
 from specdec.commands.options import experiment_option, json_option, region_option
 from specdec.errors import EXIT_OK, SpecdecError
@@ -35,10 +35,11 @@ def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
             {"run": run, "ended": ended, "outcome": outcome, "bucket": bucket}
             for run, ended, outcome in found
         ]
-        click.echo(json.dumps(listed, indent=2))
+        console.show_json(listed)
     else:
-        for run, ended, outcome in found:
-            click.echo(f"{run}  {ended}  {outcome}")
-        if not found:
-            click.echo(f"no run has ended in s3://{bucket}", err=True)
+        heads = ("run", "ended", "outcome")
+        if found:
+            console.show_table([console.Column(head) for head in heads], found)
+        else:
+            console.say(f"no run has ended in s3://{bucket}")
     return EXIT_OK

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 import click
 
+from specdec import console
 from specdec.catalog.stacks import STACKS, ServingStack
 from specdec.commands.options import json_option
 
@@ -23,7 +23,7 @@ def command(as_json: bool, name: str | None) -> None:
     """
     if as_json:
         chosen = [STACKS[name]] if name else list(STACKS.values())
-        click.echo(json.dumps([_plain(stack) for stack in chosen], indent=2))
+        console.show_json([_plain(stack) for stack in chosen])
     elif name:
         _show(STACKS[name])
     else:
@@ -35,7 +35,8 @@ def _plain(stack: ServingStack) -> dict[str, Any]:
 
 
 def _table() -> None:
-    rows = [("stack", "released", "runs on", "modes", "tokens per step at window k", "server counters")]
+    heads = ("stack", "released", "runs on", "modes", "tokens per step at window k", "server counters")
+    rows: list[tuple[str, ...]] = []
     for stack in STACKS.values():
         modes = ", ".join(f"{mode} ({support.evidence})" for mode, support in stack.modes.items())
         rows.append(
@@ -48,19 +49,17 @@ def _table() -> None:
                 "real" if stack.counters_real else "stay zero",
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    click.echo("\nspecdec stacks NAME shows image, notes, known defects and sources.")
+    console.show_table([console.Column(head, fold=head in ("modes", "runs on")) for head in heads], rows)
+    console.show("\nspecdec stacks NAME shows image, notes, known defects and sources.")
 
 
 def _show(stack: ServingStack) -> None:
-    click.echo(f"{stack.name}\n  image      {stack.image}")
-    click.echo(
+    console.show(f"{stack.name}\n  image      {stack.image}")
+    console.show(
         f"  versions   vLLM {stack.vllm}, Neuron SDK {stack.sdk}, {stack.library}, released {stack.released}"
     )
     for mode, support in stack.modes.items():
-        click.echo(f"  {mode:10} {support.evidence}: {support.note}")
+        console.show(f"  {mode:10} {support.evidence}: {support.note}")
     for title, lines in (("defect", stack.defects), ("source", stack.sources)):
         for line in lines:
-            click.echo(f"  {title:10} {line}")
+            console.show(f"  {title:10} {line}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specdec import console, interrupts
-from specdec.commands.options import experiment_option, json_option
+from specdec.commands.options import Number, experiment_option, json_option
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--compile-hours",
-    type=click.FloatRange(min=0),
+    type=Number(0, 1e5),
     help="Hours to compile and load one window, for the plan.  [default: 0.75]",
 )
 @experiment_option
@@ -92,12 +91,12 @@ def command(
             "drafts": [dataclasses.asdict(row) for row in verdict.drafts],
             "sweep": [dataclasses.asdict(step) for step in plan],
         }
-        click.echo(json.dumps(parts, ensure_ascii=False, indent=2))
+        console.show_json(parts)
     else:
         from specdec.report import tuning
 
         for line in tuning.lines(verdict, plan):
-            click.echo(line)
+            console.show(line)
     if not verdict.windows:
         unknown = [name for name in verdict.speculative if run.manifest.variants[name].get("window") is None]
         reasons = " ".join(verdict.caveats) or "it has no speculative variant whose steps can be read"

@@ -11,7 +11,7 @@ import click
 
 from specdec import console
 from specdec.commands.nodes import opened, steps_of
-from specdec.commands.options import experiment_option, region_option
+from specdec.commands.options import Number, experiment_option, region_option
 from specdec.errors import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 @region_option
 @click.option(
     "--timeout-minutes",
-    type=click.FloatRange(min=0),
+    type=Number(0, 1e6),
     default=360.0,
     show_default=True,
     help="Give up after this long.",
 )
 @click.option(
     "--every-seconds",
-    type=click.FloatRange(min=0.05),
+    type=Number(0.05, 86400),
     default=20.0,
     show_default=True,
     help="Time between two looks.",
@@ -107,7 +107,7 @@ def _end(clients: Clients, bucket: str, run: str) -> int:
     from specdec.operate.nodes import outcome_of
 
     outcome = outcome_of(clients, bucket, run)
-    click.echo(run)
+    console.show(run)
     if outcome == "complete":
         return EXIT_OK
     console.say(f"run {run}: {outcome}")

@@ -2,123 +2,118 @@
 
 from __future__ import annotations
 
-import io
 import sys
-from typing import TYPE_CHECKING
 
+from specdec import console
 from specdec.analysis.compare import CHANGE_WORDS, Change
 from specdec.analysis.verdict import Measurement, PairedRatio, Verdict
+from specdec.console import WIDTH, Column, Styled
 from specdec.report.numbers import decimals, milliseconds, sentence, times
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-WIDTH = 100
 _STYLES = {"helps": "bold green", "hurts": "bold red", "no difference": "dim", "undecided": "dim"}
 
 
 def show(verdict: Verdict) -> None:
     """Prints the verdict to stdout, with colour where a person looks."""
-    sys.stdout.write(render(verdict, colour=sys.stdout.isatty()))
-    sys.stdout.flush()
+    console.write(render(verdict, colour=console.colour(sys.stdout), width=console.width()))
 
 
 def show_change(change: Change) -> None:
     """Prints what changed between two runs to stdout."""
-    sys.stdout.write(render_change(change, colour=sys.stdout.isatty()))
-    sys.stdout.flush()
+    console.write(render_change(change, colour=console.colour(sys.stdout), width=console.width()))
 
 
 def render(verdict: Verdict, *, colour: bool = False, width: int = WIDTH) -> str:
     """The verdict as text, at most ``width`` columns wide; with ``colour``, as a terminal takes it."""
-    target, console = _console(colour, width)
     complete = verdict.status == "complete"
-    console.print(
-        verdict.sentence if complete else f"This run is {verdict.status}: it has numbers, but no verdict.",
-        style="bold",
+    headline = (
+        verdict.sentence if complete else f"This run is {verdict.status}: it has numbers, but no verdict."
     )
-    console.print()
-    _print(
-        console,
-        _comparisons(verdict, colour) if complete and verdict.comparisons else _measurements(verdict, colour),
-    )
-    for line in _notes(verdict):
-        console.print(f"- {line}", style="dim" if colour else None)
-    return _text(target, colour)
+    columns, rows = _comparisons(verdict) if complete and verdict.comparisons else _measurements(verdict)
+    parts = [
+        console.paragraph(Styled(headline, "bold"), width=width, colours=colour),
+        *_table(columns, rows, colour, width),
+    ]
+    notes = [
+        console.paragraph(Styled(f"- {line}", "dim"), width=width, colours=colour) for line in _notes(verdict)
+    ]
+    return "\n".join([*parts, *notes]) + "\n"
 
 
 def render_change(change: Change, *, colour: bool = False, width: int = WIDTH) -> str:
     """What changed between two runs as text, at most ``width`` columns wide."""
-    from rich.text import Text
-
-    target, console = _console(colour, width)
-    console.print(change.sentence, style="bold")
-    console.print()
-    table = _table(colour)
-    table.add_column("test case", overflow="fold")
-    table.add_column("variant", overflow="fold")
-    table.add_column("change (interval)", justify="right")
-    table.add_column("second run")
-    for row in change.rows:
-        style = _STYLES[row.decision]
-        table.add_row(
+    columns = [
+        Column("test case", fold=True),
+        Column("variant", fold=True),
+        Column("change (interval)", right=True),
+        Column("second run"),
+    ]
+    rows = [
+        [
             row.test_case,
             row.variant,
-            Text(_ratio(row.ratio), style=style),
-            Text(CHANGE_WORDS[row.decision], style=style),
-        )
-    _print(console, table)
-    return _text(target, colour)
+            Styled(_ratio(row.ratio), _STYLES[row.decision]),
+            Styled(CHANGE_WORDS[row.decision], _STYLES[row.decision]),
+        ]
+        for row in change.rows
+    ]
+    headline = console.paragraph(Styled(change.sentence, "bold"), width=width, colours=colour)
+    return "\n".join([headline, *_table(columns, rows, colour, width)]) + "\n"
 
 
-def _comparisons(verdict: Verdict, colour: bool) -> Table:
-    from rich.text import Text
+Rows = list[list[str | Styled]]
 
+
+def _comparisons(verdict: Verdict) -> tuple[list[Column], Rows]:
     several = len({(c.variant, c.against) for c in verdict.comparisons}) > 1
-    table = _table(colour)
-    table.add_column("test case", overflow="fold")
-    if several:
-        table.add_column("compared", overflow="fold")
-    for head in (
+    heads = (
         "baseline\nTPOT ms",
         "variant\nTPOT ms",
         "speed-up\n(interval)",
         "tokens\nper step",
         "same\ntext",
         "TTFT ms\nbase/var",
-    ):
-        table.add_column(head, justify="right")
-    table.add_column("verdict", overflow="fold")
+    )
+    columns = [
+        Column("test case", fold=True),
+        *([Column("compared", fold=True)] if several else []),
+        *(Column(head, right=True) for head in heads),
+        Column("verdict", fold=True),
+    ]
+    rows: Rows = []
     for c in verdict.comparisons:
         base, own = verdict.measurement(c.against, c.test_case), verdict.measurement(c.variant, c.test_case)
         style = _STYLES[c.decision] if c.counts else "dim"
         parity = "n/a" if c.parity.state == "not judged" else f"{c.parity.equal}/{c.parity.total}"
-        table.add_row(
-            c.test_case,
-            *([f"{c.variant} : {c.against}"] if several else []),
-            _tpot(base),
-            _tpot(own),
-            Text(_ratio(c.tpot), style=style),
-            decimals(own.acceptance.tokens_per_step) if own and own.acceptance else "n/a",
-            parity,
-            f"{_ttft(base)}/{_ttft(own)}",
-            Text(c.decision if c.counts else f"{c.decision} *", style=style),
+        rows.append(
+            [
+                c.test_case,
+                *([f"{c.variant} : {c.against}"] if several else []),
+                _tpot(base),
+                _tpot(own),
+                Styled(_ratio(c.tpot), style),
+                decimals(own.acceptance.tokens_per_step) if own and own.acceptance else "n/a",
+                parity,
+                f"{_ttft(base)}/{_ttft(own)}",
+                Styled(c.decision if c.counts else f"{c.decision} *", style),
+            ]
         )
-    return table
+    return columns, rows
 
 
-def _measurements(verdict: Verdict, colour: bool) -> Table:
-    table = _table(colour)
-    table.add_column("test case", overflow="fold")
-    table.add_column("variant", overflow="fold")
-    for head in ("TPOT ms", "tokens per step", "TTFT ms", "requests ok", "failed"):
-        table.add_column(head, justify="right")
+def _measurements(verdict: Verdict) -> tuple[list[Column], Rows]:
+    heads = ("TPOT ms", "tokens per step", "TTFT ms", "requests ok", "failed")
+    columns = [
+        Column("test case", fold=True),
+        Column("variant", fold=True),
+        *(Column(head, right=True) for head in heads),
+    ]
+    rows: Rows = []
     for m in verdict.measurements:
         steps = decimals(m.acceptance.tokens_per_step) if m.acceptance else "n/a"
         ok = sum(count for outcome, count in m.outcomes if outcome == "ok")
-        table.add_row(m.test_case, m.variant, _tpot(m), steps, _ttft(m), str(ok), str(m.failures))
-    return table
+        rows.append([m.test_case, m.variant, _tpot(m), steps, _ttft(m), str(ok), str(m.failures)])
+    return columns, rows
 
 
 def _notes(verdict: Verdict) -> list[str]:
@@ -128,37 +123,8 @@ def _notes(verdict: Verdict) -> list[str]:
     return [*notes, *verdict.caveats]
 
 
-def _table(colour: bool) -> Table:
-    from rich.table import Table
-
-    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim" if colour else "")
-
-
-def _print(console: Console, table: Table) -> None:
-    if table.row_count:
-        console.print(table)
-        console.print()
-
-
-def _console(colour: bool, width: int) -> tuple[io.StringIO, Console]:
-    from rich.console import Console
-
-    target = io.StringIO()
-    console = Console(
-        file=target,
-        force_terminal=colour,
-        no_color=not colour,
-        width=width,
-        highlight=False,
-        emoji=False,
-        markup=False,
-    )
-    return target, console
-
-
-def _text(target: io.StringIO, colour: bool) -> str:
-    text = target.getvalue()
-    return text if colour else "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+def _table(columns: list[Column], rows: Rows, colour: bool, width: int) -> list[str]:
+    return ["", console.table(columns, rows, width=width, colours=colour), ""] if rows else [""]
 
 
 def _ratio(ratio: PairedRatio | None) -> str:

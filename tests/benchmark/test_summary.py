@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from specdec.benchmark.summary import as_table, summarize
+from specdec.benchmark.summary import summarize
+from specdec.report.run_table import as_table
 from specdec.runs.record import RequestRecord, RunManifest
 
 FILLED = {

@@ -1,0 +1,58 @@
+"""The medians of a run as a table, to see at once whether it went well."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from specdec import console
+from specdec.text import printable
+
+_COLUMNS = (
+    ("TimeToFirstToken", "TTFT ms", 1000, 1),
+    ("TimePerOutputToken", "TPOT ms", 1000, 2),
+    ("TokensPerStep", "tokens/step", 1, 2),
+    ("StepGap", "step gap ms", 1000, 1),
+    ("EndToEndLatency", "E2E s", 1, 2),
+    ("SystemThroughput", "tokens/s", 1, 1),
+)
+
+
+def show(summary: dict[str, Any]) -> None:
+    """Prints what ``specdec.benchmark.summary.summarize`` found to stdout."""
+    looked_at = console.terminal(sys.stdout)
+    console.write(as_table(summary, width=console.width() if looked_at else None) + "\n")
+
+
+def as_table(summary: dict[str, Any], *, width: int | None = None) -> str:
+    """The summary for a person: one line per test case and variant; what is not known is a dash."""
+    variants: dict[str, Any] = summary["variants"]
+    cases = dict.fromkeys(case for entry in variants.values() for case in entry["test_cases"])
+    rows: list[list[str]] = []
+    for case in [*cases, None]:
+        for variant, entry in variants.items():
+            values: dict[str, Any] = (
+                entry["all"] if case is None else entry["test_cases"].get(case, {"outcomes": {}})
+            )
+            ok = values["outcomes"].get("ok", 0)
+            failed = sum(values["outcomes"].values()) - ok
+            shown = [
+                f"{values[name] * factor:.{digits}f}" if name in values else "-"
+                for name, _, factor, digits in _COLUMNS
+            ]
+            rows.append([case or "all test cases", variant, str(ok), str(failed), *shown])
+    columns = [
+        *(console.Column(head, fold=True) for head in ("test case", "variant")),
+        *(
+            console.Column(head, right=True)
+            for head in ("ok", "failed", *(title for _, title, _, _ in _COLUMNS))
+        ),
+    ]
+    lines = [console.table(columns, rows, width=width)]
+    for variant, entry in variants.items():
+        counted = entry["server_counters"]
+        server = f"server counters {counted['source']}" if counted else "server counters not reported"
+        kinds = ", ".join(f"{source} ({count})" for source, count in entry["token_sources"].items()) or "none"
+        lines.append(printable(f"{variant}: token counts from {kinds}; {server}"))
+        lines.extend(printable(f"{variant}: {count} x {error}") for error, count in entry["errors"].items())
+    return "\n".join(lines)
