@@ -126,6 +126,7 @@ class ExperimentStack(cdk.Stack):
             addon_versions=fields.addon_versions,
             public_access_cidrs=fields.public_access_cidrs,
             admin_principal_arns=fields.admin_principal_arns,
+            viewer_principal_arns=fields.viewer_principal_arns,
             log_retention=retention_days(fields.log_retention_days),
             key_arn=self._place.kms_key_arn,
         )

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
     from aws_cdk import aws_lambda as lambda_
 
-_ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
-
 
 class Cluster(Construct):
     """An EKS cluster that only access entries open.
@@ -46,6 +44,7 @@ class Cluster(Construct):
         addon_versions: Mapping[str, str],
         public_access_cidrs: Sequence[str],
         admin_principal_arns: Sequence[str],
+        viewer_principal_arns: Sequence[str] = (),
         log_retention: logs.RetentionDays,
         key_arn: str | None = None,
     ) -> None:
@@ -91,16 +90,15 @@ class Cluster(Construct):
             ),
         )
         cluster.node.add_dependency(control_plane_logs)
-        for index, arn in enumerate(admin_principal_arns):
-            cluster.grant_access(
-                f"Admin{index}",
-                arn,
-                [
-                    eks.AccessPolicy.from_access_policy_name(
-                        _ADMIN_POLICY, access_scope_type=eks.AccessScopeType.CLUSTER
-                    )
-                ],
-            )
+        for kind, policy, arns in (
+            ("Admin", "AmazonEKSClusterAdminPolicy", admin_principal_arns),
+            ("Viewer", "AmazonEKSViewPolicy", viewer_principal_arns),
+        ):
+            for index, arn in enumerate(arns):
+                everywhere = eks.AccessPolicy.from_access_policy_name(
+                    policy, access_scope_type=eks.AccessScopeType.CLUSTER
+                )
+                cluster.grant_access(f"{kind}{index}", arn, [everywhere])
         _accept_what_the_cdk_makes(cluster)
         # The stubs of Cluster lack one property of ICluster that the class has.
         self.cluster = cast("eks.ICluster", cluster)

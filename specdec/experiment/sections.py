@@ -56,6 +56,10 @@ class Cluster(Section):
             " gets in"
         ),
     )
+    viewer_principal_arns: tuple[str, ...] = Field(
+        default=(),
+        description="IAM principals that may read everything in the cluster but secrets",
+    )
     log_retention_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365] = Field(
         default=30, description="days that control-plane, container and flow logs are kept"
     )

@@ -94,9 +94,13 @@ _PRIVATE = tuple(
 
 @check
 def _principals(cluster: Cluster) -> Iterator[Mistake]:
-    arns = cluster.admin_principal_arns
-    for index, arn in enumerate(arns):
-        field = f"cluster.admin_principal_arns[{index}]"
+    lists = ("admin_principal_arns", "viewer_principal_arns")
+    places = [
+        (f"cluster.{name}[{index}]", arn)
+        for name in lists
+        for index, arn in enumerate(getattr(cluster, name))
+    ]
+    for place, (field, arn) in enumerate(places):
         if not _PRINCIPAL.fullmatch(arn):
             yield Mistake(
                 field,
@@ -105,7 +109,7 @@ def _principals(cluster: Cluster) -> Iterator[Mistake]:
                 "Use one like arn:aws:iam::111122223333:role/Admin; for an assumed role, that of the role"
                 " itself",
             )
-        elif arn in arns[:index]:
+        elif arn in [earlier for _, earlier in places[:place]]:
             yield Mistake(field, arn, "is named twice, and a principal has one access entry", "Name it once")
 
 

@@ -95,6 +95,19 @@ def test_required_tags_are_on_instances_and_volumes_too(ruled: Template) -> None
             assert {"Key": "data-class", "Value": "internal"} in tagged["Tags"], name
 
 
+def test_who_looks_may_change_nothing() -> None:
+    viewer = f"arn:aws:iam::{ACCOUNT}:role/Viewer"
+    found = template(("[capacity]", f'[cluster]\nviewer_principal_arns = ["{viewer}"]\n\n[capacity]'))
+    (entry,) = [
+        entry["Properties"]
+        for entry in found.of_type("AWS::EKS::AccessEntry").values()
+        if entry["Properties"]["PrincipalArn"] == viewer
+    ]
+    (policy,) = entry["AccessPolicies"]
+    assert "AmazonEKSViewPolicy" in json.dumps(policy["PolicyArn"])
+    assert policy["AccessScope"] == {"Type": "cluster"}
+
+
 def test_the_assembly_names_account_and_roles(tmp_path: Path) -> None:
     text = DEFAULT
     for old, new in RULES:

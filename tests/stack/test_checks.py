@@ -63,6 +63,13 @@ TAGS = ("[capacity]", "[tags]\n{}\n\n[capacity]")
         ),
         (
             CLUSTER,
+            'admin_principal_arns = ["arn:aws:iam::111122223333:role/A"]\n'
+            'viewer_principal_arns = ["arn:aws:iam::111122223333:role/A"]',
+            "cluster.viewer_principal_arns[0]",
+            "twice",
+        ),
+        (
+            CLUSTER,
             'addon_versions = { core-dns = "v1.12.1-eksbuild.2" }',
             "cluster.addon_versions.core-dns",
             "coredns",
