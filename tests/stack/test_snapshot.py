@@ -59,7 +59,7 @@ class Yaml(SingleFileSnapshotExtension):
 def page(manifest: Object) -> str:
     """An object as YAML: hashes and the CDK's prune label masked, files of this repository by their name."""
     masked = json.loads(_PRUNE_LABEL.sub("prune-<hash>", json.dumps(manifest)))
-    files = {path.read_text(encoding="utf-8"): path for path in (ROOT / "charts").glob("*/*.*")}
+    files = {path.read_text(encoding="utf-8"): path for path in (ROOT / "charts").glob("[ps]*/*")}
     for name, text in masked.get("data", {}).items():
         path = files.get(text)
         masked["data"][name] = f"<{path.relative_to(ROOT)}>" if path else f"<{name}>"
