@@ -20,6 +20,19 @@ head_object() {
 
 download() { curl -fsSL --retry 5 --retry-delay 2 -H "@$scratch/headers" "$@"; }
 
+# next_page HEADERS: the address of the page that follows, or nothing. Asked of our hub, whatever host the answer names, since
+# the token is for no other.
+next_page() {
+  local link
+  link=$(tr -d '\r' <"$1" | sed -nE 's/^[Ll][Ii][Nn][Kk]:.*<([^>]*)>; *rel="?next"?.*/\1/p' | tail -n 1)
+  case $link in
+    "" | "$hub"/*) ;;
+    http://*/* | https://*/*) link=$hub/${link#*//*/} ;;
+    *) link=$hub/${link#/} ;;
+  esac
+  printf '%s' "$link"
+}
+
 # digest FILE KIND: large files are named by the sha256 of their content, the others by their git blob id.
 digest() {
   if [ "$2" = sha256 ]; then sha256sum "$1"; else { printf 'blob %s\0' "$(stat -c %s "$1")"; cat "$1"; } | sha1sum; fi | cut -d' ' -f1
@@ -36,9 +49,15 @@ if [ -n "$HF_TOKEN_SECRET" ]; then
 fi
 
 commit=$(download "$hub/api/models/$MODEL/revision/$REVISION" | jq -er .sha) || die "$MODEL has no revision $REVISION, or needs a token"
-download "$hub/api/models/$MODEL/tree/$commit?recursive=true" >"$scratch/tree.json" || die "the files of $MODEL cannot be listed"
+: >"$scratch/tree.json"
+page="$hub/api/models/$MODEL/tree/$commit?recursive=true" pages=0
+while [ -n "$page" ]; do
+  [ $((pages += 1)) -le 1000 ] || die "the list of files of $MODEL has no end"
+  download -D "$scratch/page" "$page" >>"$scratch/tree.json" || die "the files of $MODEL cannot be listed"
+  page=$(next_page "$scratch/page")
+done
 # Weights in other formats and the documentation are of no use to the server.
-jq -e '[.[] | select(.type == "file") | select(.path | test("(^|/)\\.git|\\.(md|gguf|pth|pt|h5|msgpack|onnx)$|^(original|metal|onnx)/") | not)
+jq -es 'add | [.[] | select(.type == "file") | select(.path | test("(^|/)\\.git|\\.(md|gguf|pth|pt|h5|msgpack|onnx)$|^(original|metal|onnx)/") | not)
   | {path, size, digest: (if .lfs then "sha256:" + .lfs.oid else "git:" + .oid end)}] | if length > 0 then . else error("empty") end' \
   "$scratch/tree.json" >"$scratch/files.json" || die "$MODEL lists no files at $commit"
 say "$MODEL at $commit: $(jq length "$scratch/files.json") files, $(jq 'map(.size) | add' "$scratch/files.json") bytes"

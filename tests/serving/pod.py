@@ -83,10 +83,11 @@ class Pod:
 
 
 class Web:
-    """A small web server: path to (status, body)."""
+    """A small web server: path to (status, body), and to further headers."""
 
     def __init__(self) -> None:
         self.pages: dict[str, tuple[int, bytes]] = {}
+        self.more: dict[str, dict[str, str]] = {}
         self.headers: list[dict[str, str]] = []
         self.seen: list[str] = []
         self.url = ""
@@ -103,6 +104,8 @@ def serving(web: Web) -> Generator[Web]:
             web.headers.append(dict(self.headers.items()))
             status, body = web.pages.get(self.path, (404, b"no such page"))
             self.send_response(status)
+            for name, value in web.more.get(self.path, {}).items():
+                self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -88,6 +88,63 @@ def test_a_second_run_fetches_only_what_is_missing(pod: Pod, hub: Web) -> None:
     assert pod.objects() == WHOLE
 
 
+LIST = f"/api/models/{MODEL}/tree/{COMMIT}?recursive=true"
+
+
+@pytest.mark.parametrize(
+    ("size", "header", "value"),
+    [
+        (1, "Link", '<{url}{page}>; rel="next"'),
+        (2, "link", "<{page}>; rel=next"),
+        (3, "LINK", '<{url}{first}>; rel="first", <{url}{page}>; rel="next"'),
+        (2, "Link", '<https://hub.example{page}>; rel="next"'),
+    ],
+)
+def test_every_page_of_the_list_is_followed(pod: Pod, hub: Web, size: int, header: str, value: str) -> None:
+    paged(hub, size, header, value)
+    code, output = pod.run("stage.sh", **environment(pod, hub))
+    assert code == 0, output
+    assert pod.objects() == WHOLE
+    assert [file["path"] for file in json.loads(pod.read(PREFIX + ".complete.json"))["files"]] == list(FILES)
+
+
+def paged(hub: Web, size: int, header: str = "Link", value: str = '<{page}>; rel="next"') -> list[str]:
+    names = list(FILES)
+    pages = [LIST if start == 0 else f"{LIST}&cursor=c%3D{start}" for start in range(0, len(names), size)]
+    for index, page in enumerate(pages):
+        hub.page(page, tree({name: FILES[name] for name in names[index * size : (index + 1) * size]}, LARGE))
+        if index + 1 < len(pages):
+            link = value.format(url=hub.url, page=pages[index + 1], first=LIST)
+            hub.more[page] = {header: link}
+    return pages
+
+
+def test_a_page_that_cannot_be_had_leaves_no_marker(pod: Pod, hub: Web) -> None:
+    pages = paged(hub, 2)
+    hub.page(pages[-1], b"gone", status=404)
+    code, output = pod.run("stage.sh", **environment(pod, hub))
+    assert (code, pod.objects()) == (1, set())
+    assert "cannot be listed" in output
+
+
+def test_a_page_that_is_no_list_leaves_no_marker(pod: Pod, hub: Web) -> None:
+    pages = paged(hub, 2)
+    hub.page(pages[-1], {"error": "busy"})
+    code, _ = pod.run("stage.sh", **environment(pod, hub))
+    assert (code, pod.objects()) == (1, set())
+
+
+def test_the_token_goes_to_no_other_host_that_a_page_names(pod: Pod, hub: Web) -> None:
+    elsewhere = Web()
+    with serving(elsewhere):
+        paged(hub, 2, value=f'<{elsewhere.url}{{page}}>; rel="next"')
+        code, output = pod.run(
+            "stage.sh", **environment(pod, hub, HF_TOKEN_SECRET="hf", FAKE_SECRET="hf_secret")
+        )
+    assert code == 0, output
+    assert elsewhere.seen == []
+
+
 @pytest.mark.parametrize("path", ["config.json", "model-00001-of-00002.safetensors"])
 def test_a_damaged_file_is_never_uploaded(pod: Pod, hub: Web, path: str) -> None:
     hub.page(f"/{MODEL}/resolve/{COMMIT}/{path}", b"!" * len(FILES[path]))
