@@ -7,6 +7,7 @@ import re
 import subprocess
 import tarfile
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,51 @@ def test_an_archive_of_other_content_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x" / "a.txt").write_text("changed", encoding="utf-8")
     with pytest.raises(SpecdecError, match=f"{tree} was expected"):
         sources.llmperf(tmp_path / "bad", get=lambda url: archive(tmp_path / "x"), tree=tree)
+
+
+@pytest.fixture(params=["as it is", "as in Python 3.11.0 to 3.11.3"])
+def filters(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param != "as it is":
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+        for name in ("extract", "extractall"):
+            method = getattr(tarfile.TarFile, name)
+
+            def without_filters(*arguments: object, method: Callable[..., None] = method) -> None:
+                method(*arguments)
+
+            monkeypatch.setattr(tarfile.TarFile, name, without_filters)
+
+
+@pytest.mark.usefixtures("filters")
+def test_an_archive_unpacks_alike_with_and_without_filters(tmp_path: Path) -> None:
+    tree = source_tree(tmp_path / "x")
+    assert sources.llmperf(tmp_path / "to", get=lambda url: archive(tmp_path / "x"), tree=tree).is_dir()
+
+
+@pytest.mark.usefixtures("filters")
+@pytest.mark.parametrize(
+    ("name", "kind", "link"),
+    [
+        ("../out", tarfile.REGTYPE, ""),
+        ("a/../../out", tarfile.REGTYPE, ""),
+        ("link", tarfile.SYMTYPE, "../../out"),
+        ("link", tarfile.SYMTYPE, "/etc/passwd"),
+        ("hard", tarfile.LNKTYPE, "../out"),
+        ("pipe", tarfile.FIFOTYPE, ""),
+        ("disk", tarfile.BLKTYPE, ""),
+    ],
+)
+def test_an_archive_that_reaches_out_of_its_folder_is_refused(
+    name: str, kind: bytes, link: str, tmp_path: Path
+) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, link
+        tar.addfile(member, io.BytesIO())
+    with pytest.raises(SpecdecError, match="cannot be unpacked"):
+        sources.llmperf(tmp_path / "to", get=lambda url: buffer.getvalue())
+    assert not (tmp_path / "out").exists()
 
 
 def test_everything_fetched_is_pinned_by_commit() -> None:

@@ -31,6 +31,7 @@ from specdec.catalog.chips import INSTANCES
 from specdec.errors import BadInputError
 from specdec.experiment.fields import Experiment
 from specdec.experiment.reading import load, parse
+from specdec.pod.sources import unpack
 from specdec.serving import artifact_path, command_line
 
 ROOT = Path(__file__).parents[2]
@@ -377,7 +378,7 @@ def test_the_benchmarks_code_is_whole_and_imports_alone(
 ) -> None:
     packed_code = b64decode(one(built["llmperf"], "ConfigMap")["binaryData"]["code.tar.bz2"])
     with tarfile.open(fileobj=io.BytesIO(bz2.decompress(packed_code))) as tar:
-        tar.extractall(tmp_path, filter="data")
+        unpack(tar, tmp_path)
     modules = [
         path.relative_to(tmp_path).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
         for path in tmp_path.rglob("*.py")
