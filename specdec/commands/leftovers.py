@@ -12,7 +12,7 @@ from specdec.commands.options import experiment_option, json_option, regions_opt
 from specdec.errors import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
-    from specdec.deployed.leftovers import Leftover
+    from specdec.preflight.leftovers import Leftover
 
 
 @click.command()
@@ -26,8 +26,8 @@ def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
     """
     from specdec import aws
     from specdec.deployed.clients import Clients, who
-    from specdec.deployed.leftovers import find
     from specdec.experiment.reading import load
+    from specdec.preflight.leftovers import find
 
     experiment = load(experiment_path)
     session = aws.session()

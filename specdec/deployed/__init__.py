@@ -1,1 +1,1 @@
-"""The stack that exists: clients, status, outputs, bucket, and what is left of it."""
+"""The stack that exists: clients, status, outputs, and what its bucket holds."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from specdec.deployed.leftovers import SERVICE_LOGS, Leftover, find
 from specdec.deployed.stack import stack_status
 from specdec.preflight.finding import Finding, Scope
+from specdec.preflight.leftovers import SERVICE_LOGS, Leftover, find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -292,8 +292,8 @@ class Rehearsal:
             self._outcome.report = write(self._folder)
 
     def _destroy(self, aws: EmbeddedAws, cdk: Cdk) -> None:
-        from specdec.deployed import leftovers
         from specdec.deployed.clients import Clients
+        from specdec.preflight import leftovers
 
         account = _Account(aws)
         with self._phase("destroying the stack, looking for leftovers") as step:

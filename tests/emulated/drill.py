@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import charts
-from specdec.deployed import leftovers
 from specdec.deployed.clients import Clients
 from specdec.errors import EnvironmentFault, SpecdecError
 from specdec.experiment.fields import Experiment
 from specdec.experiment.reading import load
+from specdec.preflight import leftovers
 from specdec.rehearsal import isolation
 from specdec.rehearsal.cdk import Cdk
 from specdec.rehearsal.emulator import Session

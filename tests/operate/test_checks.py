@@ -10,9 +10,9 @@ import pytest
 
 from specdec.aws import DeniedError
 from specdec.commands.check import status
-from specdec.deployed import clients, leftovers
+from specdec.deployed import clients
 from specdec.errors import NoAccessError
-from specdec.preflight import account, capacity, names, platform
+from specdec.preflight import account, capacity, leftovers, names, platform
 from specdec.preflight.cost import cost, price_in
 from specdec.preflight.finding import Finding
 from specdec.preflight.run import run

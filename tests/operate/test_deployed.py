@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from specdec.deployed.leftovers import KINDS
+from specdec.preflight.leftovers import KINDS
 from tests.operate.user import FIRST, SECOND, Ended
 from tests.stack.synthesis import Template, without_region
 

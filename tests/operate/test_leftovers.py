@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specdec.deployed.leftovers import KINDS, find
+from specdec.preflight.leftovers import KINDS, find
 from tests.operate.conftest import REGION, StubbedAws, experiment_with
 from tests.operate.orphans import Orphans
 from tests.stack.synthesis import EVERYTHING, template
