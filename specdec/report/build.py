@@ -6,16 +6,21 @@ from collections import Counter
 
 from specdec.analysis.verdict import Verdict
 from specdec.report.content import Content, Section, Tally, Text
+from specdec.report.headline import SIGNS, headline
 from specdec.report.numbers import Trace
-from specdec.report.parts import evidence, money, speculation, speed
+from specdec.report.parts import advice, evidence, money, speculation, speed
 from specdec.report.parts.view import TONES, View
 from specdec.runs.folder import Run
+
+NOT_COUNTED = "does not count"
+"""A row that no answer rests on, whatever its speed."""
 
 
 def build(run: Run, verdict: Verdict) -> tuple[Content, Trace]:
     """The whole report, and the trace of every number in it."""
     view = View(run, verdict, Trace(run.records))
     made: list[Section | None] = [
+        advice.steps(view),
         speed.result(view),
         speed.latency(view),
         speculation.acceptance(view),
@@ -28,16 +33,15 @@ def build(run: Run, verdict: Verdict) -> tuple[Content, Trace]:
         evidence.environment(view),
     ]
     manifest = run.manifest
+    top = headline(verdict)
     content = Content(
         title=(
             f"{verdict.experiment}: {', '.join(verdict.speculative) or 'speculation'} against"
             f" {', '.join(verdict.baselines)}"
         ),
-        sentence=(
-            verdict.sentence
-            if view.complete
-            else f"This run is {verdict.status}: it has numbers, but no verdict."
-        ),
+        headline=top.do,
+        sure=top.sure,
+        sentence=verdict.sentence if view.complete else "",
         warnings=_warnings(view),
         tallies=_tallies(view),
         facts=(
@@ -80,11 +84,11 @@ def _tallies(view: View) -> tuple[Tally, ...]:
     if not view.complete:
         return ()
     rows = [c for c in view.verdict.comparisons if c.best_baseline]
-    words = Counter(c.decision if c.counts else "does not count" for c in rows)
+    words = Counter(c.decision if c.counts else NOT_COUNTED for c in rows)
     tallies: list[Tally] = []
-    for word in (*TONES, "does not count"):
+    for word, sign in (*SIGNS.items(), (NOT_COUNTED, "")):
         if words[word]:
-            cases = [c for c in rows if (c.decision if c.counts else "does not count") == word]
+            cases = [c for c in rows if (c.decision if c.counts else NOT_COUNTED) == word]
             lines = sorted(
                 {line for c in cases for line in view.trace.measured(c.test_case, c.variant, c.against)}
             )
@@ -96,5 +100,5 @@ def _tallies(view: View) -> tuple[Tally, ...]:
                 f"rows whose verdict is: {word}",
                 lines,
             )
-            tallies.append(Tally(word, number, TONES.get(word, "quiet")))
+            tallies.append(Tally(word, number, TONES.get(word, "quiet"), sign))
     return tuple(tallies)

@@ -8,6 +8,7 @@ from specdec.analysis.significance import JOINT_LEVEL, MARGIN
 from specdec.analysis.verdict import Verdict
 from specdec.plots import Picture
 from specdec.report.content import Cell, Content, Section, Table, Tally, cell, columns
+from specdec.report.headline import SIGNS
 from specdec.report.numbers import Number, Trace, decimals, milliseconds, times
 from specdec.report.parts.evidence import flat
 from specdec.report.parts.view import TONES
@@ -19,7 +20,7 @@ def build_change(change: Change, verdicts: tuple[Verdict, Verdict]) -> tuple[Con
     first, second = change.first.manifest, change.second.manifest
     words = [CHANGE_WORDS[row.decision] for row in change.rows]
     tallies = tuple(
-        Tally(word, _tally(change, word, words.count(word), traces), TONES[decision])
+        Tally(word, _tally(change, word, words.count(word), traces), TONES[decision], SIGNS[decision])
         for decision, word in CHANGE_WORDS.items()
         if word in words
     )
@@ -54,6 +55,8 @@ def build_change(change: Change, verdicts: tuple[Verdict, Verdict]) -> tuple[Con
         Content(
             f"{second.experiment}: {second.run} against {first.run}",
             change.sentence,
+            "",
+            "",
             (),
             tallies,
             facts,
@@ -92,7 +95,7 @@ def _rows(change: Change, verdicts: tuple[Verdict, Verdict], traces: tuple[Trace
             (
                 cell(row.test_case),
                 cell(row.variant),
-                cell(word, tone=TONES[row.decision]),
+                cell(f"{SIGNS[row.decision]} {word}", tone=TONES[row.decision]),
                 cell(ratio),
                 span or cell("too few prompts", tone="quiet"),
                 cell(medians[0]),
@@ -130,7 +133,7 @@ def _picture(change: Change) -> tuple[Picture, ...]:
             variants.index(row.variant),
             row.ratio.value,
             (row.ratio.interval.low, row.ratio.interval.high) if row.ratio.interval else None,
-            CHANGE_WORDS[row.decision],
+            f"{SIGNS[row.decision]} {CHANGE_WORDS[row.decision]}",
         )
         for row in change.rows
         if row.ratio

@@ -11,7 +11,16 @@ from specdec.plots import Picture
 from specdec.report.numbers import Number
 
 Tone = Literal["plain", "good", "bad", "quiet"]
-Part = str | Number
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command line to copy."""
+
+    text: str
+
+
+Part = str | Number | Command
 Text = str | tuple[Part, ...]
 """Running text, with traced numbers where it states any."""
 
@@ -33,7 +42,7 @@ class Cell:
     @property
     def text(self) -> str:
         """As plain text."""
-        return "".join(part if isinstance(part, str) else part.shown for part in self.parts) or "n/a"
+        return "".join(shown(part) for part in self.parts) or "n/a"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,15 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """Evidence that is opened on demand: one of many pages."""
+
+    title: str
+    pictures: tuple[Picture, ...]
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A part of the report.
 
@@ -69,6 +87,8 @@ class Section:
         paragraphs: what to know before looking.
         points: the same as a list.
         pictures, tables: the evidence.
+        folds: more of it, in pages.
+        folded: whether the whole section is opened on demand.
     """
 
     key: str
@@ -77,15 +97,18 @@ class Section:
     points: tuple[Text, ...] = ()
     pictures: tuple[Picture, ...] = ()
     tables: tuple[Table, ...] = ()
+    folds: tuple[Fold, ...] = ()
+    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many test cases came out one way."""
+    """How many test cases came out one way; ``sign`` tells it without colour."""
 
     word: str
     number: Number
     tone: Tone
+    sign: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +117,28 @@ class Content:
 
     Attributes:
         title: of the document.
-        sentence: the answer.
-        warnings: what a reader must know before believing the sentence.
+        headline: what to do, in one line.
+        sure: how sure that is, in one line; may be empty.
+        sentence: the answer in full; empty where the headline is all of it.
+        warnings: what a reader must know before believing it.
         tallies: test cases by decision.
         facts: run, date, configuration: (name, value) pairs.
         sections: in order.
     """
 
     title: str
+    headline: str
+    sure: str
     sentence: str
     warnings: tuple[Text, ...]
     tallies: tuple[Tally, ...]
     facts: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
+
+
+def shown(part: Part) -> str:
+    """A part as plain text."""
+    return part if isinstance(part, str) else part.text if isinstance(part, Command) else part.shown
 
 
 def cell(*parts: Part | None, tone: Tone = "plain", code: bool = False) -> Cell:

@@ -99,7 +99,7 @@ def write_change(first: Path, second: Path, folder: Path) -> WrittenChange:
         _json(
             {
                 "schema": SCHEMA,
-                "sentence": content.sentence,
+                "sentence": content.headline,
                 "runs": [
                     {
                         "run": run.manifest.run,
@@ -123,7 +123,9 @@ def numbers(run: Run, content: Content, trace: Trace) -> str:
             "status": run.manifest.status,
             "configuration_hash": run.manifest.configuration_hash,
             "records_sha256": run.manifest.records_sha256,
-            "sentence": content.sentence,
+            "headline": content.headline,
+            "sure": content.sure,
+            "sentence": content.sentence or content.headline,
             "numbers": _numbers(trace),
         }
     )

@@ -5,6 +5,30 @@ from __future__ import annotations
 from importlib.resources import files
 
 from specdec.report.content import Content, parts
+from specdec.report.numbers import Number
+
+MOST_ROWS = 40
+"""Rows of a table that are shown at once; a longer one is opened on demand."""
+
+
+class _Lines:
+    """The sets of lines behind the numbers of a page, each written once.
+
+    Attributes:
+        all: id to lines, as a person writes them.
+    """
+
+    def __init__(self) -> None:
+        self.all: dict[str, str] = {}
+        self._ids: dict[tuple[int, ...], str] = {}
+
+    def __call__(self, number: Number) -> str:
+        """The id of the number's lines."""
+        known = self._ids.get(number.lines)
+        if known is None:
+            known = self._ids[number.lines] = f"lines-{len(self._ids) + 1}"
+            self.all[known] = number.where
+        return known
 
 
 def render(report: Content, digest: str) -> str:
@@ -18,4 +42,4 @@ def render(report: Content, digest: str) -> str:
     )
     template = environment.from_string((templates / "report.html").read_text(encoding="utf-8"))
     css = Markup((templates / "report.css").read_text(encoding="utf-8").strip())  # noqa: S704 - our own file
-    return template.render(report=report, css=css, parts=parts, digest=digest)
+    return template.render(report=report, css=css, parts=parts, digest=digest, lines=_Lines(), most=MOST_ROWS)

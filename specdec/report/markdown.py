@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 
-from specdec.report.content import Cell, Content, Part, Table, Text, parts
+from specdec.report.content import Cell, Command, Content, Part, Table, Text, parts, shown
 
 
 def render(report: Content, digest: str) -> str:
     """The whole document; ``digest`` is the SHA-256 of the records it was computed from."""
-    blocks = [f"# {_escape(report.sentence)}", _escape(report.title)]
+    blocks = [f"# {_escape(report.headline)}"]
+    blocks += [_escape(line) for line in (report.sure, report.title) if line]
     if report.tallies:
-        blocks.append(" · ".join(f"**{t.number.shown}** {t.word}" for t in report.tallies))
+        blocks.append(
+            " · ".join(f"{f'{t.sign} '.lstrip()}**{t.number.shown}** {t.word}" for t in report.tallies)
+        )
+    if report.sentence:
+        blocks.append(_escape(report.sentence))
     blocks += [f"> {_text(warning)}" for warning in report.warnings]
     blocks.append("\n".join(f"- {name}: `{value}`" for name, value in report.facts))
     for section in report.sections:
@@ -20,6 +25,8 @@ def render(report: Content, digest: str) -> str:
         if section.points:
             blocks.append("\n".join(f"- {_text(point)}" for point in section.points))
         blocks += [_table(table) for table in section.tables]
+        for fold in section.folds:
+            blocks += [f"### {_escape(fold.title)}", *(_table(table) for table in fold.tables)]
     blocks.append(
         f"Computed from `records.jsonl` (SHA-256 `{digest}`). `report.json` names the lines behind every"
         " number."
@@ -52,7 +59,7 @@ def _text(text: Text) -> str:
 
 
 def _part(part: Part) -> str:
-    return _escape(part if isinstance(part, str) else part.shown)
+    return _code(part.text) if isinstance(part, Command) else _escape(shown(part))
 
 
 def _code(text: str) -> str:

@@ -68,6 +68,14 @@ class Trace:
 
     records: tuple[RequestRecord, ...]
     numbers: dict[str, Number] = field(default_factory=dict[str, Number])
+    _places: dict[tuple[str, str, str], list[int]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._places = {}
+        for line, record in enumerate(self.records, 1):
+            if record.lane == LANE and not record.warmup:
+                key = record.variant, record.test_case, record.outcome
+                self._places.setdefault(key, []).append(line)
 
     def number(self, key: str, value: float, unit: str, shown: str, how: str, lines: Iterable[int]) -> Number:
         """A number of the report. The same key again gives the same number, so that a figure can stand in two
@@ -84,27 +92,29 @@ class Trace:
         cases.
         """
         return self._lines(
-            lambda r: r.outcome == "ok" and r.variant in variants and test_case in (None, r.test_case)
+            lambda variant, case, outcome: (
+                outcome == "ok" and variant in variants and test_case in (None, case)
+            )
         )
 
     def sent(self, test_case: str | None, *variants: str) -> list[int]:
         """Lines of all requests but warm-ups, however they ended."""
-        return self._lines(lambda r: r.variant in variants and test_case in (None, r.test_case))
+        return self._lines(lambda variant, case, _: variant in variants and test_case in (None, case))
 
     def ended(self, test_case: str, variant: str, outcome: str) -> list[int]:
         """Lines of the requests that ended so."""
-        return self._lines(lambda r: (r.variant, r.test_case, r.outcome) == (variant, test_case, outcome))
+        return list(self._places.get((variant, test_case, outcome), ()))
 
     def pair(self, variants: tuple[str, str], prompt: str, repeat: int) -> list[int]:
         """Lines of one prompt and repeat in two variants."""
-        return self._lines(lambda r: r.variant in variants and (r.prompt, r.repeat) == (prompt, repeat))
-
-    def _lines(self, wanted: Callable[[RequestRecord], bool]) -> list[int]:
         return [
             line
-            for line, record in enumerate(self.records, 1)
-            if record.lane == LANE and not record.warmup and wanted(record)
+            for line in self.sent(None, *variants)
+            if (self.records[line - 1].prompt, self.records[line - 1].repeat) == (prompt, repeat)
         ]
+
+    def _lines(self, wanted: Callable[[str, str, str], bool]) -> list[int]:
+        return sorted(line for key, lines in self._places.items() if wanted(*key) for line in lines)
 
 
 def milliseconds(seconds: float) -> str:

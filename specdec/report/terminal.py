@@ -8,6 +8,7 @@ from specdec import console
 from specdec.analysis.compare import CHANGE_WORDS, Change
 from specdec.analysis.verdict import Measurement, PairedRatio, Verdict
 from specdec.console import WIDTH, Column, Styled
+from specdec.report.headline import headline
 from specdec.report.numbers import decimals, milliseconds, sentence, times
 
 _STYLES = {"helps": "bold green", "hurts": "bold red", "no difference": "dim", "undecided": "dim"}
@@ -26,13 +27,13 @@ def show_change(change: Change) -> None:
 def render(verdict: Verdict, *, colour: bool = False, width: int = WIDTH) -> str:
     """The verdict as text, at most ``width`` columns wide; with ``colour``, as a terminal takes it."""
     complete = verdict.status == "complete"
-    headline = (
-        verdict.sentence if complete else f"This run is {verdict.status}: it has numbers, but no verdict."
-    )
+    top = headline(verdict)
     columns, rows = _comparisons(verdict) if complete and verdict.comparisons else _measurements(verdict)
     parts = [
-        console.paragraph(Styled(headline, "bold"), width=width, colours=colour),
+        console.paragraph(Styled(top.do, "bold"), width=width, colours=colour),
+        *([console.paragraph(Styled(top.sure), width=width, colours=colour)] if top.sure else []),
         *_table(columns, rows, colour, width),
+        *([console.paragraph(Styled(verdict.sentence), width=width, colours=colour)] if complete else []),
     ]
     notes = [
         console.paragraph(Styled(f"- {line}", "dim"), width=width, colours=colour) for line in _notes(verdict)

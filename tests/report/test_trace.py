@@ -132,15 +132,22 @@ class _Data(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.found: list[tuple[dict[str, str | None], str]] = []
+        self.lines: dict[str, str] = {}
+        self._list: str | None = None
         self._open: dict[str, str | None] | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._open = dict(attrs) if tag == "data" else None
+        if tag == "dt":
+            self._list = dict(attrs).get("id")
 
     def handle_data(self, data: str) -> None:
         if self._open is not None:
             self.found.append((self._open, data))
             self._open = None
+        elif self._list is not None and data != self._list:
+            self.lines[self._list] = data
+            self._list = None
 
 
 def test_page_shows_the_numbers_of_the_list(written: Written, numbers: dict[str, dict[str, Any]]) -> None:
@@ -151,7 +158,7 @@ def test_page_shows_the_numbers_of_the_list(written: Written, numbers: dict[str,
         number = numbers[attributes["data-key"] or ""]
         assert text == number["shown"]
         assert float(attributes["value"] or "") == number["value"]
-        assert _expanded(attributes["data-lines"] or "") == number["lines"]
+        assert _expanded(page.lines[attributes["data-lines"] or ""]) == number["lines"]
 
 
 def test_shown_is_the_value_rounded(numbers: dict[str, dict[str, Any]]) -> None:

@@ -6,12 +6,14 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from specdec.report import Written, terminal, write
+from specdec.report.headline import headline
 from specdec.runs.record import RequestRecord
-from tests.report.sample import CASES, RUN, records, spoiled, write_run
+from tests.report.sample import CASES, RUN, Case, records, spoiled, write_run
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -131,11 +133,99 @@ def test_contrast(scheme: int) -> None:
         assert _contrast(colours[line], colours["paper"]) >= 3, line
 
 
-def test_sentence_comes_first_everywhere(written: Written, html: str) -> None:
-    sentence = written.verdict.sentence
-    assert html.index("<h1>") < html.index("<table>")
-    assert written.markdown.read_text(encoding="utf-8").startswith("# ")
-    assert " ".join(terminal.render(written.verdict).split()).startswith(" ".join(sentence.split()))
+def test_headline_comes_first_everywhere(written: Written, html: str) -> None:
+    top = headline(written.verdict)
+    assert top.do == "Use speculation for structured, code and extraction prompts; leave it off for sonnet."
+    assert html.index(f"<h1>{top.do}</h1>") < html.index(f'<p class="sure">{top.sure}</p>')
+    assert html.index('<p class="sure">') < html.index("<table") < html.index("<tbody")
+    assert written.markdown.read_text(encoding="utf-8").startswith(
+        f"# {top.do}\n\n{top.sure}\n".replace("_", "")
+    )
+    words = " ".join(terminal.render(written.verdict).split())
+    assert words.startswith(f"{top.do} {top.sure}")
+    assert written.verdict.sentence in words
+
+
+def test_a_decision_can_be_told_without_colour(html: str, written: Written) -> None:
+    for cell in ("▲ helps", "▼ hurts, does not count", "? undecided; "):
+        assert cell in html
+        assert cell in written.markdown.read_text(encoding="utf-8")
+    (plot,) = re.findall(r"<svg[^>]*speed-title.*?</svg>", html, re.DOTALL)
+    assert ">3.26x ▲ helps</text>" in plot
+    assert ">0.78x ? undecided</text>" in plot
+
+
+def test_next_steps_have_commands(html: str) -> None:
+    section = html.split('<section id="next"')[1].split("</section>")[0]
+    assert "Add prompts to traduction: 1 more would settle it." in section
+    assert f'<code class="command">specdec tune {RUN}</code>' in section
+    assert f"specdec report {RUN} NEW_RUN" in section
+
+
+@pytest.mark.parametrize(
+    ("environment", "command"),
+    [
+        ({"engine": "llama.cpp", "emulated": {"AWS": "emulated"}}, "specdec rehearse"),
+        ({"stack": "qwen3-specdec-us-east-2", "place": "benchmark pod"}, "specdec run"),
+        (
+            {"machine": {"cores": 2}},
+            "specdec bench --target baseline=http://qwen-vllm.specdec.svc:8000"
+            " --target speculative=http://qwen-sd-vllm.specdec.svc:8000 --prompts FILE",
+        ),
+    ],
+)
+def test_the_run_is_repeated_as_it_was_made(
+    tmp_path: Path, environment: dict[str, Any], command: str
+) -> None:
+    lines = records(cases=CASES[6:], tokens=30)
+    made = write(write_run(tmp_path / RUN, lines, environment=environment))
+    assert f"`{command}`" in made.markdown.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        ("alternate", "Variants alternate in 2 blocks"),
+        ("concurrent", "Variants are measured at the same time"),
+    ],
+)
+def test_the_schedule_is_the_runs_own(tmp_path: Path, schedule: str, words: str) -> None:
+    environment = {"load": {"schedule": schedule}}
+    lines = records(cases=CASES[:1], tokens=20)
+    text = write(write_run(tmp_path / RUN, lines, environment=environment)).markdown.read_text(
+        encoding="utf-8"
+    )
+    assert words in text
+    assert ("alternate in" in text) == (schedule == "alternate")
+
+
+def test_intervals_are_called_what_they_are(written: Written, html: str) -> None:
+    made = "the wider of moderated t and bootstrap over prompts"
+    assert made in html
+    assert "bootstrap interval" not in html
+    assert f"interval, {made}" in written.numbers.read_text(encoding="utf-8")
+
+
+def test_configuration_is_opened_on_demand(html: str) -> None:
+    section = html.split('<section id="environment"')[1].split("</section>")[0]
+    assert "<details><summary><h2" in section
+    assert section.index("<details>") < section.index("<table")
+
+
+def test_many_test_cases_are_folded_by_class(tmp_path: Path) -> None:
+    cases = [Case(f"case-{n}", "code" if n % 3 else "open", 0.9, prompts=1) for n in range(70)]
+    made = write(write_run(tmp_path / RUN, records(cases=cases, tokens=12, repeats=1)))
+    html = made.html.read_text(encoding="utf-8")
+    page = _Page()
+    page.feed(html)
+    assert len(page.ids) == len(set(page.ids))
+    assert "<summary>Result by test case: open</summary>" in html
+    assert "<summary>Result by test case: code, 1 to 40 of 46</summary>" in html
+    assert "<summary>Result by test case: code, 41 to 46 of 46</summary>" in html
+    opened = re.sub(r"<details>.*?</details>", "", html, flags=re.DOTALL)
+    assert max((len(re.findall("<tr>", table)) for table in opened.split("<table")), default=0) <= 41
+    text = made.markdown.read_text(encoding="utf-8")
+    assert all(f"| case-{n} |" in text for n in range(70))
 
 
 def test_markdown_tables_are_whole(written: Written) -> None:

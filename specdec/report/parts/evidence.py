@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from specdec.report.content import Cell, Section, Table, Text, cell, columns
 from specdec.report.numbers import LANE
-from specdec.report.parts.view import View
+from specdec.report.parts.view import INTERVAL, View
 
 SHOWN_DIFFERENCES = 20
 """Differing pairs shown in full; the rest is counted, and can be read from the records."""
@@ -131,13 +131,13 @@ def method(view: View) -> Section:
             f" {_values(r.thinking for r in measured)}."
         ),
         (
-            f"Variants alternate in {len({r.block for r in measured})} blocks and are paired by prompt and"
+            f"{_schedule(view)} {len({r.block for r in measured})} blocks, and are paired by prompt and"
             f" repeat; {len({r.prompt for r in measured})} prompts, up to"
             f" {max((r.repeat for r in measured), default=-1) + 1} repeats each."
         ),
         (
-            "Repeats of a prompt at temperature 0 are not independent, so intervals resample prompts, not"
-            " requests."
+            "Repeats of a prompt at temperature 0 are not independent, so a prompt counts once. An interval"
+            f" is {INTERVAL}."
         ),
         f"Token counts: {_values(r.token_source for r in measured if r.outcome == 'ok')}.",
         (
@@ -163,6 +163,19 @@ def method(view: View) -> Section:
         points=tuple(points),
         tables=(Table("Variants", heads, variants), *tables),
     )
+
+
+def _schedule(view: View) -> str:
+    """How the variants shared the time, by the run's own settings."""
+    match view.run.manifest.environment.get("load"):
+        case {"schedule": "concurrent"}:
+            return (
+                "Variants are measured at the same time and disturb each other where they share anything; in"
+            )
+        case {"schedule": "alternate"}:
+            return "Variants alternate in"
+        case _:
+            return "Variants are measured in"
 
 
 def limits(view: View) -> Section | None:
@@ -203,6 +216,7 @@ def environment(view: View) -> Section:
         "Environment and configuration",
         texts,
         tables=tuple(table for table in tables if table.rows),
+        folded=True,
     )
 
 

@@ -7,7 +7,7 @@ from specdec.analysis.verdict import Measurement
 from specdec.report.content import Cell, Section, Table, cell, columns
 from specdec.report.numbers import Number, count, decimals, dollars
 from specdec.report.parts.speculation import roofline
-from specdec.report.parts.view import View
+from specdec.report.parts.view import Evidence, Page, View
 
 
 def cost(view: View) -> Section | None:
@@ -30,10 +30,22 @@ def cost(view: View) -> Section | None:
     ]
     if price.disputed:
         texts.append(f"This price is in doubt: {price.disputed}.")
+    (pictures, tables), folds = view.paged(lambda page: _by_case(view, page), "Cost by test case")
+    return Section(
+        "cost",
+        "What a token costs",
+        tuple(texts),
+        pictures=pictures,
+        tables=(*tables, *([roof] if roof else [])),
+        folds=folds,
+    )
+
+
+def _by_case(view: View, page: Page) -> Evidence:
     rows: list[tuple[Cell, ...]] = []
     dots: dict[str, list[plots.Dots]] = {}
     for m in view.verdict.measurements:
-        if m.cost is None:
+        if m.cost is None or m.test_case not in page.test_cases:
             continue
         rows.append(
             (
@@ -69,13 +81,12 @@ def cost(view: View) -> Section | None:
         ">Tokens per second",
         ">In flight",
     )
-    tables = [Table("Cost of a million output tokens", heads, tuple(rows))] if rows else []
-    if roof:
-        tables.append(roof)
+    if not rows:
+        return (), ()
     drawn = [plots.Row(case, tuple(found)) for case, found in dots.items()]
     title = "Cost of a million output tokens, share of the node"
-    pictures = (plots.dots_by_case("cost", title, "US dollars", drawn, view.variants),) if drawn else ()
-    return Section("cost", "What a token costs", tuple(texts), pictures=pictures, tables=tuple(tables))
+    picture = plots.dots_by_case(f"cost{page.suffix}", title, "US dollars", drawn, view.variants)
+    return (picture,), (Table("Cost of a million output tokens", heads, tuple(rows)),)
 
 
 def _number(view: View, m: Measurement, name: str, value: float, unit: str, shown: str) -> Number:

@@ -9,7 +9,7 @@ from specdec.analysis.verdict import Acceptance, Measurement, WindowAdvice
 from specdec.plots import Picture
 from specdec.report.content import Cell, Section, Table, cell, columns
 from specdec.report.numbers import Number, count, decimals, milliseconds, percent, sentence, times
-from specdec.report.parts.view import View
+from specdec.report.parts.view import Evidence, Page, View
 
 MIX = "all, equal weight"
 
@@ -22,19 +22,6 @@ def acceptance(view: View) -> Section | None:
     known = [(m, m.acceptance) for m in view.verdict.measurements if m.acceptance is not None]
     if not known:
         return None
-    rows = [
-        (
-            cell(m.test_case),
-            cell(m.variant),
-            cell(view.tokens_per_step(m)),
-            cell(_share(view, m, "rate", a.rate, "proposals kept, of those reached")),
-            cell(_whole(view, m, "steps", a.steps, "steps")),
-            cell(_whole(view, m, "proposed", a.proposed, "proposed tokens by the server's count")),
-            cell(_whole(view, m, "accepted", a.accepted, "accepted tokens by the server's count")),
-            cell(SOURCES[a.source]),
-        )
-        for m, a in known
-    ]
     texts = (
         (
             "A speculative step gives the proposals that the target agreed with, and one token of its own."
@@ -52,12 +39,33 @@ def acceptance(view: View) -> Section | None:
         ">Accepted",
         "Source",
     )
-    tables = (Table("Tokens per step; n/a where the server reports no counts", heads, tuple(rows)),)
-    pictures: list[Picture] = []
-    for variant in view.verdict.speculative:
-        pictures += _acceptance_pictures(view, variant, [(m, a) for m, a in known if m.variant == variant])
+
+    def evidence(page: Page) -> Evidence:
+        chosen = [(m, a) for m, a in known if m.test_case in page.test_cases]
+        rows = tuple(
+            (
+                cell(m.test_case),
+                cell(m.variant),
+                cell(view.tokens_per_step(m)),
+                cell(_share(view, m, "rate", a.rate, "proposals kept, of those reached")),
+                cell(_whole(view, m, "steps", a.steps, "steps")),
+                cell(_whole(view, m, "proposed", a.proposed, "proposed tokens by the server's count")),
+                cell(_whole(view, m, "accepted", a.accepted, "accepted tokens by the server's count")),
+                cell(SOURCES[a.source]),
+            )
+            for m, a in chosen
+        )
+        pictures: list[Picture] = []
+        for variant in view.verdict.speculative:
+            own = [(m, a) for m, a in chosen if m.variant == variant]
+            pictures += _acceptance_pictures(view, variant, own, page.suffix)
+        return tuple(pictures), (
+            Table("Tokens per step; n/a where the server reports no counts", heads, rows),
+        )
+
+    (pictures, tables), folds = view.paged(evidence, "Acceptance by test case")
     return Section(
-        "acceptance", "How far the draft was right", texts, pictures=tuple(pictures), tables=tables
+        "acceptance", "How far the draft was right", texts, pictures=pictures, tables=tables, folds=folds
     )
 
 
@@ -87,12 +95,28 @@ def window(view: View) -> Section | None:
         ">Confidence",
         "Confirm with",
     )
-    tables = [Table("Window by test case", heads, tuple(_advice_row(view, a) for a in advice))]
-    if view.verdict.drafts:
-        tables.append(_drafts(view))
-    pictures = [_curves(view, draft) for draft in dict.fromkeys(a.variants for a in advice)]
+
+    def shown(cases: tuple[str | None, ...], suffix: str) -> Evidence:
+        chosen = [a for a in advice if a.test_case in cases]
+        if not chosen:
+            return (), ()
+        table = Table("Window by test case", heads, tuple(_advice_row(view, a) for a in chosen))
+        by_draft = dict.fromkeys(a.variants for a in chosen)
+        return tuple(_curves(view, draft, chosen, suffix) for draft in by_draft), (table,)
+
+    drafts = (_drafts(view),) if view.verdict.drafts else ()
+    if len(view.pages) == 1:
+        (pictures, tables), folds = shown((*view.verdict.test_cases, None), ""), ()
+    else:
+        pictures, tables = shown((None,), "")
+        _, folds = view.paged(lambda page: shown(page.test_cases, page.suffix), "Window by test case")
     return Section(
-        "window", "Which window, which draft", tuple(texts), pictures=tuple(pictures), tables=tuple(tables)
+        "window",
+        "Which window, which draft",
+        tuple(texts),
+        pictures=pictures,
+        tables=(*tables, *drafts),
+        folds=folds,
     )
 
 
@@ -118,7 +142,7 @@ def _whole(view: View, m: Measurement, key: str, value: int | None, how: str) ->
 
 
 def _acceptance_pictures(
-    view: View, variant: str, known: list[tuple[Measurement, Acceptance]]
+    view: View, variant: str, known: list[tuple[Measurement, Acceptance]], page: str
 ) -> list[Picture]:
     place = view.place(variant)
     suffix = f", {variant}" if view.several else ""
@@ -131,7 +155,10 @@ def _acceptance_pictures(
     if histograms:
         pictures.append(
             plots.step_histograms(
-                f"steps-{place}", f"Share of steps by tokens given, and their mean{suffix}", histograms, place
+                f"steps-{place}{page}",
+                f"Share of steps by tokens given, and their mean{suffix}",
+                histograms,
+                place,
             )
         )
     cells = [
@@ -144,7 +171,7 @@ def _acceptance_pictures(
             f"Acceptance by position, of proposals reached{suffix}; empty: reached by fewer than {ENOUGH}"
             " steps"
         )
-        pictures.append(plots.shaded(f"positions-{place}", title, cells, place))
+        pictures.append(plots.shaded(f"positions-{place}{page}", title, cells, place))
     return pictures
 
 
@@ -215,7 +242,7 @@ def _advice_row(view: View, a: WindowAdvice) -> tuple[Cell, ...]:
     )
 
 
-def _curves(view: View, variants: tuple[str, ...]) -> Picture:
+def _curves(view: View, variants: tuple[str, ...], advice: list[WindowAdvice], page: str) -> Picture:
     curves = [
         plots.Curve(
             label=a.test_case or MIX,
@@ -229,13 +256,13 @@ def _curves(view: View, variants: tuple[str, ...]) -> Picture:
             baseline=1000 * a.baseline_tpot,
             recommended=a.recommended,
         )
-        for a in view.verdict.windows
+        for a in advice
         if a.variants == variants
     ]
     place = view.place(variants[0])
     suffix = f", {'+'.join(variants)}" if view.several else ""
     return plots.window_curves(
-        f"window-{place}", f"Time per output token by window, milliseconds{suffix}", curves, place
+        f"window-{place}{page}", f"Time per output token by window, milliseconds{suffix}", curves, place
     )
 
 

@@ -6,8 +6,9 @@ from specdec import plots
 from specdec.analysis.verdict import Comparison
 from specdec.plots import Picture
 from specdec.report.content import Cell, Section, Table, cell, columns
+from specdec.report.headline import signed
 from specdec.report.numbers import decimals, times
-from specdec.report.parts.view import METRICS, SIGNS, TONES, View
+from specdec.report.parts.view import METRICS, TONES, Evidence, Page, View
 
 
 def result(view: View) -> Section:
@@ -29,34 +30,27 @@ def result(view: View) -> Section:
             " not count for the answer above."
         ),
     )
-    tables = [_cases(view)]
-    if view.verdict.classes:
-        tables.append(_classes(view))
-    pictures = (
-        *_speed_ups(view, rows),
-        _dots(view, "tpot", "Time per output token by test case", "milliseconds per token", 1000),
+
+    def evidence(page: Page) -> Evidence:
+        chosen = [c for c in rows if c.test_case in page.test_cases]
+        title = "Time per output token by test case"
+        pictures = (
+            *_speed_ups(view, chosen, page.suffix),
+            *_dots(view, "tpot", title, "milliseconds per token", 1000, page),
+        )
+        return pictures, (_cases(view, page),)
+
+    (pictures, tables), folds = view.paged(evidence, "Result by test case")
+    classes = (_classes(view),) if view.verdict.classes else ()
+    return Section(
+        "result", "Is it faster?", texts, pictures=pictures, tables=(*tables, *classes), folds=folds
     )
-    return Section("result", "Is it faster?", texts, pictures=pictures, tables=tuple(tables))
 
 
 def latency(view: View) -> Section | None:
     """What a user waits for: first token, whole answer, steps."""
-    rows: list[tuple[Cell, ...]] = []
-    for m in view.verdict.measurements:
-        if m.e2e is None and m.ttft is None:
-            continue
-        rows.append(
-            (
-                cell(m.test_case),
-                cell(m.variant),
-                cell(view.median("ttft", m)),
-                cell(view.median("tpot", m)),
-                cell(view.median("step_gap", m)),
-                cell(view.median("e2e", m)),
-                cell(view.bound("e2e", m, "p10"), " to ", view.bound("e2e", m, "p90")),
-            )
-        )
-    if not rows:
+    known = [m for m in view.verdict.measurements if m.e2e is not None or m.ttft is not None]
+    if not known:
         return None
     text = (
         "Speculation speeds up decoding, not the first token (TTFT). A step gives several tokens at once, so"
@@ -66,17 +60,36 @@ def latency(view: View) -> Section | None:
     heads = columns(
         "Test case", "Variant", ">TTFT", ">TPOT", ">Step gap", ">End to end", ">10% to 90% of requests"
     )
-    table = Table("Medians over requests", heads, tuple(rows))
-    pictures = (
-        _dots(view, "e2e", "End-to-end time by test case", "seconds", 1),
-        _dots(view, "ttft", "Time to first token by test case", "milliseconds", 1000),
-    )
-    return Section("latency", "What a user waits for", (text,), pictures=pictures, tables=(table,))
+
+    def evidence(page: Page) -> Evidence:
+        rows = tuple(
+            (
+                cell(m.test_case),
+                cell(m.variant),
+                cell(view.median("ttft", m)),
+                cell(view.median("tpot", m)),
+                cell(view.median("step_gap", m)),
+                cell(view.median("e2e", m)),
+                cell(view.bound("e2e", m, "p10"), " to ", view.bound("e2e", m, "p90")),
+            )
+            for m in known
+            if m.test_case in page.test_cases
+        )
+        pictures = (
+            *_dots(view, "e2e", "End-to-end time by test case", "seconds", 1, page),
+            *_dots(view, "ttft", "Time to first token by test case", "milliseconds", 1000, page),
+        )
+        return pictures, (Table("Medians over requests", heads, rows),)
+
+    (pictures, tables), folds = view.paged(evidence, "Times by test case")
+    return Section("latency", "What a user waits for", (text,), pictures=pictures, tables=tables, folds=folds)
 
 
-def _cases(view: View) -> Table:
+def _cases(view: View, page: Page) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for c in view.verdict.comparisons:
+        if c.test_case not in page.test_cases:
+            continue
         base, own = (
             view.verdict.measurement(c.against, c.test_case),
             view.verdict.measurement(c.variant, c.test_case),
@@ -132,8 +145,8 @@ def decision(view: View, c: Comparison) -> Cell:
             "prompts missing for a decision",
             lines,
         )
-        return cell(f"undecided{qualifier}; ", number, " more prompts", tone="quiet")
-    return cell(f"{c.decision}{qualifier}", tone=TONES[c.decision] if c.counts else "quiet")
+        return cell(f"{signed('undecided')}{qualifier}; ", number, " more prompts", tone="quiet")
+    return cell(f"{signed(c.decision)}{qualifier}", tone=TONES[c.decision] if c.counts else "quiet")
 
 
 def _classes(view: View) -> Table:
@@ -167,7 +180,7 @@ def _classes(view: View) -> Table:
             (
                 cell(s.prompt_class),
                 cell(s.variant),
-                cell(s.decision, tone=TONES[s.decision]),
+                cell(signed(s.decision), tone=TONES[s.decision]),
                 cell(ratio),
                 cell(span[0], " to ", span[1]) if span else cell("too few prompts", tone="quiet"),
                 cell(steps),
@@ -214,14 +227,14 @@ def _measured_only(view: View) -> Section:
     return Section("result", "What was measured", (reason,), tables=(table,) if rows else ())
 
 
-def _speed_ups(view: View, rows: list[Comparison]) -> tuple[Picture, ...]:
+def _speed_ups(view: View, rows: list[Comparison], suffix: str) -> tuple[Picture, ...]:
     shown = [
         plots.Interval(
             c.test_case,
             view.place(c.variant),
             c.tpot.value,
             (c.tpot.interval.low, c.tpot.interval.high) if c.tpot.interval else None,
-            f"{SIGNS[c.decision]} {c.decision}",
+            signed(c.decision),
         )
         for c in rows
         if c.tpot and c.best_baseline
@@ -232,12 +245,12 @@ def _speed_ups(view: View, rows: list[Comparison]) -> tuple[Picture, ...]:
     baselines = {c.against for c in rows}
     against = "the best baseline" if len(baselines) > 1 else baselines.pop()
     title = f"Speed-up over {against}, with interval"
-    return (plots.speed_ups("speed", title, shown, view.variants, labels),)
+    return (plots.speed_ups(f"speed{suffix}", title, shown, view.variants, labels),)
 
 
-def _dots(view: View, metric: str, title: str, unit: str, scale: float) -> Picture:
+def _dots(view: View, metric: str, title: str, unit: str, scale: float, page: Page) -> tuple[Picture, ...]:
     rows: list[plots.Row] = []
-    for case in view.verdict.test_cases:
+    for case in page.test_cases:
         dots: list[plots.Dots] = []
         for variant in view.variants:
             spread = view.spread(metric, view.verdict.measurement(variant, case))
@@ -249,4 +262,6 @@ def _dots(view: View, metric: str, title: str, unit: str, scale: float) -> Pictu
             dots.append(plots.Dots(view.place(variant), known, scale * spread.median))
         if dots:
             rows.append(plots.Row(case, tuple(dots)))
-    return plots.dots_by_case(metric, title, unit, rows, view.variants)
+    if not rows:
+        return ()
+    return (plots.dots_by_case(f"{metric}{page.suffix}", title, unit, rows, view.variants),)

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from specdec.analysis.verdict import Comparison, Interval, Measurement, PairedRatio, Spread, Verdict
 from specdec.metrics import E2E, STEP_GAP, TPOT, TTFT
-from specdec.report.content import Cell, Tone, cell
+from specdec.plots import Picture
+from specdec.report.content import Cell, Fold, Table, Tone, cell
 from specdec.report.numbers import Number, Trace, decimals, duration, milliseconds, times
 from specdec.runs.folder import Run
 
 TONES: dict[str, Tone] = {"helps": "good", "hurts": "bad", "no difference": "quiet", "undecided": "quiet"}
 """How a decision is coloured; the word stands beside it always."""
 
-SIGNS = {"helps": "\u25b2", "hurts": "\u25bc", "no difference": "=", "undecided": "?"}
-"""The shape that stands before a decision's word."""
+INTERVAL = "the wider of moderated t and bootstrap over prompts"
+"""How the interval of a paired ratio is made, see ``specdec.analysis.significance``."""
+
+PAGE = 40
+"""Test cases that are shown at once; more are folded by class of prompts, in pages of so many."""
 
 METRICS = {"tpot": TPOT, "ttft": TTFT, "e2e": E2E, "step_gap": STEP_GAP}
 """What one request contributes, by the name of its field in a measurement."""
 
 
+Evidence = tuple[tuple[Picture, ...], tuple[Table, ...]]
+
+
 @dataclass(frozen=True, slots=True)
+class Page:
+    """Test cases that are shown together.
+
+    Attributes:
+        title: class of prompts and number of the page; empty for the only page.
+        suffix: makes the names of its pictures unique.
+        test_cases: in the order of the records.
+    """
+
+    title: str
+    suffix: str
+    test_cases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class View:
     """A run, its verdict, and the trace that its numbers go through."""
 
@@ -42,6 +66,37 @@ class View:
     def several(self) -> bool:
         """Whether a row must say which variants it compares."""
         return len(self.variants) > 2
+
+    @cached_property
+    def pages(self) -> tuple[Page, ...]:
+        """All test cases on one page, or each class of prompts on its own pages."""
+        cases = self.verdict.test_cases
+        if len(cases) <= PAGE:
+            return (Page("", "", cases),)
+        classes: dict[str, list[str]] = {}
+        known = {m.test_case: m.prompt_class for m in self.verdict.measurements}
+        for case in cases:
+            classes.setdefault(known.get(case, "other"), []).append(case)
+        found: list[Page] = []
+        for name, members in classes.items():
+            for start in range(0, len(members), PAGE):
+                part = tuple(members[start : start + PAGE])
+                which = f", {start + 1} to {start + len(part)} of {len(members)}"
+                title = f"{name}{which if len(members) > PAGE else ''}"
+                found.append(Page(title, f"-{len(found) + 1}", part))
+        return tuple(found)
+
+    def paged(self, make: Callable[[Page], Evidence], title: str) -> tuple[Evidence, tuple[Fold, ...]]:
+        """The evidence of all test cases: at once, or as folds where they are many."""
+        if len(self.pages) == 1:
+            return make(self.pages[0]), ()
+        made = [(page, *make(page)) for page in self.pages]
+        folds = [
+            Fold(f"{title}: {page.title}", pictures, tables)
+            for page, pictures, tables in made
+            if pictures or tables
+        ]
+        return ((), ()), tuple(folds)
 
     def place(self, variant: str) -> int:
         """Index of the variant, for its colour and marker."""
@@ -123,7 +178,7 @@ class View:
 
     def ends(self, key: str, interval: Interval, lines: list[int]) -> tuple[Number, Number]:
         """Both ends of a ratio's interval."""
-        how = f"{100 * interval.level:.3g}% bootstrap interval, prompts resampled"
+        how = f"{100 * interval.level:.3g}% interval, {INTERVAL}"
         low = self.trace.number(
             f"{key}/low", interval.low, "ratio", decimals(interval.low), f"low end of the {how}", lines
         )

@@ -1,0 +1,81 @@
+"""What to do next, with the commands."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from specdec.analysis.verdict import Comparison
+from specdec.report.content import Command, Section, Text
+from specdec.report.parts.view import View
+
+
+def steps(view: View) -> Section:
+    """The next steps that this run suggests, the most useful first."""
+    return Section("next", "What next", points=tuple(_steps(view)))
+
+
+def _steps(view: View) -> Iterator[Text]:
+    run, again = view.run.manifest.run, Command(_again(view))
+    if not view.complete:
+        yield "Measure again: ", again
+        return
+    rows = [row for row in view.verdict.comparisons if row.best_baseline]
+    if not rows:
+        yield "Measure a baseline and a speculative variant: ", again
+        return
+    undecided = [row for row in rows if row.decision == "undecided"]
+    if undecided:
+        yield f"{_more(undecided)} Then measure again: ", again
+    if any(row.parity.state == "differs" for row in rows):
+        yield "See where the texts part, below, before you trust the speed of those test cases."
+    if any(m.failures for m in view.verdict.measurements):
+        yield "Look at what failed, below, and at the server's log."
+    if view.verdict.windows:
+        confirm = sorted({a.confirm for a in view.verdict.windows if a.confirm is not None})
+        which = f"; the next to measure: {', '.join(map(str, confirm))}" if confirm else ""
+        yield f"Choose the window{which}: ", Command(f"specdec tune {run}")
+    elif any(row.decision == "helps" for row in rows):
+        yield (
+            "Name the windows in an experiment file to be told whether another one is faster: ",
+            Command("specdec bench --experiment experiment.toml …"),
+        )
+    yield "Measure again after a change, then compare: ", Command(f"specdec report {run} NEW_RUN")
+
+
+def _more(rows: list[Comparison]) -> str:
+    """Which test cases need more prompts, and how many where that is known."""
+    needs = [(row.test_case, row.tpot.more_prompts) for row in rows if row.tpot and row.tpot.more_prompts]
+    if not needs:
+        return f"Add prompts to {_some([row.test_case for row in rows])}."
+    most = max(more for _, more in needs)
+    return (
+        f"Add prompts to {_some([case for case, _ in needs])}: {most} more"
+        f"{' each' if len(needs) > 1 else ''} would settle it."
+        if most <= _REASONABLE
+        else f"More prompts alone will not settle {_some([case for case, _ in needs])} soon: the speeds are"
+        " close, or noise is high. Use a quieter machine or longer answers."
+    )
+
+
+_REASONABLE = 100
+"""Prompts per test case beyond which nobody adds them by hand."""
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _again(view: View) -> str:
+    """The command that made this run, as far as its manifest tells."""
+    environment = view.run.manifest.environment
+    if "emulated" in environment and "engine" in environment:
+        return "specdec rehearse"
+    if isinstance(environment.get("stack"), str):
+        return "specdec run"
+    targets = [
+        f"--target {shlex.quote(f'{name}={url}')}"
+        for name, url in ((name, facts.get("url")) for name, facts in view.run.manifest.variants.items())
+        if url
+    ]
+    return " ".join(["specdec bench", *targets, "--prompts FILE"])
