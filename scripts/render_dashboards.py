@@ -25,6 +25,7 @@ from aws_cdk.assertions import Template
 from specdec import metrics
 from specdec.publish import cloudwatch
 from specdec.publish.datums import Datum
+from specdec.runs.folder import read_run
 from trainium_constructs.alarms import Alarms
 from trainium_constructs.dashboards import Dashboards
 from trainium_constructs.workloads import Server
@@ -188,14 +189,17 @@ def draw(body: dict[str, Any], data: dict[Place, Counter[float]], target: Path) 
 def main() -> None:
     """Draws both dashboards of one run."""
     folder, target = Path(sys.argv[1]), Path(sys.argv[2])
-    manifest, records = cloudwatch.load_run(folder)
-    published = cloudwatch.run_datums(folder, manifest, records, experiment=manifest.experiment)
+    run = read_run(folder)
+    manifest, records = run.manifest, run.records
+    published = cloudwatch.run_datums(run, experiment=manifest.experiment)
     llmperf_cases = list(
         dict.fromkeys(one.dimensions[1] for one in published if one.series.namespace == "Qwen/LLMPerf")
     )
     services = {
         name: f"service-{name}"
-        for name in sorted(manifest.variants, key=lambda name: manifest.variants[name]["role"] != "baseline")
+        for name in sorted(
+            manifest.variants, key=lambda name: manifest.variants[name].get("role") != "baseline"
+        )
     }
     test_cases = list(dict.fromkeys(record.test_case for record in records))
     target.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from specdec.catalog.conventions import TEXTBOOK, Convention
 from specdec.catalog.stacks import STACKS
 
 if TYPE_CHECKING:
-    from specdec.runs.record import RunManifest
+    from specdec.runs.manifest import RunManifest
 
 Floats = NDArray[np.float64]
 
@@ -20,7 +20,8 @@ def convention_of(manifest: RunManifest) -> Convention:
     """The convention of the services a run measured: the serving stack's; the textbook's for an engine on
     this machine.
     """
-    stack = STACKS.get(manifest.configuration.get("serving", {}).get("stack", ""))
+    experiment = manifest.configured
+    stack = None if experiment is None else STACKS.get(experiment.serving.stack)
     return TEXTBOOK if stack is None or is_local(manifest) else stack.convention
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING
 
 from specdec.analysis.acceptance import acceptance, reports_proposals
 from specdec.analysis.conventions import convention_of, is_local
@@ -29,17 +29,20 @@ from specdec.analysis.verdict import (
     Verdict,
 )
 from specdec.analysis.windows import windows_of
-from specdec.catalog.chips import INSTANCES
+from specdec.catalog.chips import INSTANCES, Instance
 from specdec.catalog.conventions import Convention
-from specdec.catalog.models import MODELS
-from specdec.catalog.prices import NodePrice, price_of
+from specdec.catalog.prices import NodePrice
 from specdec.catalog.roofline import limit_step
 from specdec.metrics.definition import Metric
 from specdec.metrics.e2e import E2E
 from specdec.metrics.step_gap import STEP_GAP
 from specdec.metrics.tpot import TPOT
 from specdec.metrics.ttft import TTFT
-from specdec.runs.record import RequestRecord, RunManifest, measured
+from specdec.runs.manifest import RunManifest
+from specdec.runs.record import RequestRecord, measured
+
+if TYPE_CHECKING:
+    from specdec.experiment.sections import VariantSettings
 
 
 def judge(
@@ -73,7 +76,9 @@ class _Judge:
         self.manifest = manifest
         self.local = is_local(manifest)
         self.convention = convention or convention_of(manifest)
-        self.price = price or (None if self.local else price_of(manifest.configuration))
+        self.experiment = manifest.configured
+        seen = None if self.experiment is None else self.experiment.price(self.experiment.regions[0])
+        self.price = price or (None if self.local else seen)
         self.all = [record for record in records if record.lane == "exact" and not record.warmup]
         self.ok = list(measured(self.all))
         self.baselines = tuple(
@@ -101,17 +106,22 @@ class _Judge:
         value = self.manifest.variants[variant].get("window")
         return int(value) if value is not None and variant in self.speculative else None
 
-    def setting(self, variant: str, name: str) -> int | None:
-        """A setting of the variant: its own, else the one that all have from ``serving``."""
-        variants: list[dict[str, Any]] = self.manifest.configuration.get("variants") or []
-        own = [given for given in variants if given.get("name") == variant and given.get(name) is not None]
-        return own[0][name] if own else self.manifest.configuration.get("serving", {}).get(name)
+    @property
+    def instance(self) -> Instance | None:
+        """The accelerator instance of the run's experiment, where it has one that the catalogue knows."""
+        return None if self.experiment is None else INSTANCES.get(self.experiment.capacity.instance_type)
+
+    def settings(self, variant: str) -> VariantSettings | None:
+        """What a variant ran with, by the run's experiment."""
+        experiment = self.experiment
+        if experiment is None:
+            return None
+        return next((experiment.settings(own) for own in experiment.variants if own.name == variant), None)
 
     def node_share(self, variant: str) -> float:
         """Part of the node's devices that the variant spans."""
-        instance = INSTANCES.get(self.manifest.configuration.get("capacity", {}).get("instance_type", ""))
-        devices = self.setting(variant, "devices")
-        return min(1.0, devices / instance.devices) if instance and devices else 1.0
+        instance, settings = self.instance, self.settings(variant)
+        return min(1.0, settings.devices / instance.devices) if instance and settings else 1.0
 
     def verdict(self) -> Verdict:
         """Everything, in the order the parts build on each other."""
@@ -275,30 +285,29 @@ class _Judge:
         return tuple(found)
 
     def rooflines(self, measurements: Sequence[Measurement]) -> tuple[Roofline, ...]:
-        """Each variant against the memory bandwidth of its devices; none where the catalogue lacks the model
-        or the instance.
+        """Each variant against the memory bandwidth of its devices; none where neither the catalogue nor the
+        experiment knows the model, or the catalogue lacks the instance.
         """
-        configuration = self.manifest.configuration
-        model = MODELS.get(configuration.get("serving", {}).get("target", ""))
-        instance = INSTANCES.get(configuration.get("capacity", {}).get("instance_type", ""))
-        if model is None or instance is None:
+        experiment, instance = self.experiment, self.instance
+        if experiment is None or instance is None:
+            return ()
+        try:
+            model = experiment.model(experiment.serving.target)
+        except KeyError:
             return ()
         found: list[Roofline] = []
         for variant in self.manifest.variants:
             tpots = [m.tpot.mean for m in measurements if m.variant == variant and m.tpot is not None]
             records = self.of(variant)
             flying = in_flight(records)
-            devices, degree = (
-                self.setting(variant, "devices"),
-                self.setting(variant, "tensor_parallel_degree"),
-            )
-            if not tpots or flying is None or devices is None or degree is None:
+            settings = self.settings(variant)
+            if not tpots or flying is None or settings is None:
                 continue
             limit = limit_step(
                 model,
                 instance,
-                devices=devices,
-                tensor_parallel_degree=degree,
+                devices=settings.devices,
+                tensor_parallel_degree=settings.tensor_parallel_degree,
                 sequences=flying,
                 context=fmean(
                     (record.prompt_tokens or 0) + (record.output_tokens or 0) / 2 for record in records

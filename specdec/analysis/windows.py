@@ -13,7 +13,8 @@ from specdec.analysis.step_reading import is_idle
 from specdec.analysis.verdict import StepSource
 from specdec.analysis.window import Model, fit
 from specdec.catalog.conventions import Convention
-from specdec.runs.record import RequestRecord, RunManifest
+from specdec.runs.manifest import RunManifest
+from specdec.runs.record import RequestRecord
 
 
 class Evidence(Protocol):

@@ -19,6 +19,7 @@ from specdec.experiment.loads import load_mistakes
 if TYPE_CHECKING:
     from specdec.benchmark.prompts import Prompt
     from specdec.experiment.fields import Experiment
+    from specdec.runs.manifest import MeasuredVariant
 
 Api = Literal["chat", "completions"]
 """Which route is asked: ``/v1/chat/completions`` or ``/v1/completions``."""
@@ -60,6 +61,18 @@ class Target:
     draft: str | None = None
     window: int | None = None
     engine: str | None = None
+
+    def measured(self) -> MeasuredVariant:
+        """What the manifest says of it."""
+        return {
+            "url": self.url,
+            "role": self.role,
+            "model": self.model,
+            "mode": self.mode,
+            "draft": self.draft,
+            "window": self.window,
+            "engine": self.engine,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

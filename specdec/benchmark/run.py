@@ -10,9 +10,9 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from specdec import atomic
 from specdec.benchmark import counters, gauges, load
@@ -22,12 +22,10 @@ from specdec.benchmark.plan import Job, Plan, Target
 from specdec.benchmark.points import Points
 from specdec.benchmark.turn import Turn
 from specdec.errors import BadInputError, EnvironmentFault, Mistake, SpecdecError
-from specdec.runs.record import RequestRecord, RunManifest
+from specdec.runs.manifest import MANIFEST, RunManifest, Status
+from specdec.runs.record import RECORDS, RequestRecord
 
 _Fault = TypeVar("_Fault", bound=Exception)
-
-RECORDS = "records.jsonl"
-MANIFEST = "manifest.json"
 
 GIVE_UP_AFTER = 4
 """Requests to one variant that fail in a row, and at least as many as are in flight, before the run ends: the
@@ -105,7 +103,7 @@ class _Run:
         self._on_event(RunEvent("asking the servers what they serve", 0, self._plan.total))
         targets = await asyncio.gather(*(_served(target, self._plan) for target in self._plan.targets))
         self._clients = [Client(target, self._plan.timeouts, self._plan.headers) for target in targets]
-        status: Literal["complete", "interrupted", "failed"] = "complete"
+        status: Status = "complete"
         problem = None
         before = after = None
         try:
@@ -196,7 +194,7 @@ class _Run:
     def _manifest(
         self,
         targets: Iterable[Target],
-        status: Literal["complete", "interrupted", "failed"],
+        status: Status,
         problem: str | None,
         started: str,
         before: list[counters.Counters | None] | None,
@@ -211,10 +209,6 @@ class _Run:
             counted[target.variant] = (
                 counters.difference(before[index], after[index]) if own and before and after else None
             )
-        variants: dict[str, dict[str, Any]] = {}
-        for target in targets:
-            fields = asdict(target)
-            variants[fields.pop("variant")] = fields
         return RunManifest(
             run=plan.run,
             status=status,
@@ -225,7 +219,7 @@ class _Run:
             started_utc=started,
             ended_utc=utc_now(),
             environment={**_environment(), **self._load_settings(), **plan.environment},
-            variants=variants,
+            variants={target.variant: target.measured() for target in targets},
             counts={variant: dict(counts) for variant, counts in self._counts.items()},
             server_counters=counted,
             records_sha256=self._hash.hexdigest(),

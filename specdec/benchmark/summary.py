@@ -9,10 +9,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from specdec.benchmark.run import RECORDS
 from specdec.metrics import ALL, OF_RUN
 from specdec.metrics.objective import Objective, objective_of
-from specdec.runs.record import RequestRecord, RunManifest, read_records
+from specdec.runs.manifest import RunManifest
+from specdec.runs.record import RECORDS, RequestRecord, read_records
 
 _TOTAL = None
 """In place of a test case: all of them."""

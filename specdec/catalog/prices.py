@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 Purchase = Literal["on-demand", "capacity-block", "spot", "experiment"]
 
@@ -110,16 +110,4 @@ def price_for(
         region=None,
         source="cost.node_usd_per_hour of the experiment",
         date=None,
-    )
-
-
-def price_of(configuration: dict[str, Any]) -> NodePrice | None:
-    """``price_for`` the plain data of a resolved experiment."""
-    capacity = configuration.get("capacity", {})
-    regions = configuration.get("regions") or [None]
-    return price_for(
-        str(capacity.get("instance_type", "")),
-        str(capacity.get("purchase", "")),
-        regions[0],
-        own=configuration.get("cost", {}).get("node_usd_per_hour"),
     )

@@ -104,7 +104,7 @@ def _zone(clients: Clients, instance_type: str) -> str:
 def _copy(experiment: Experiment, region: str, session: Any) -> None:
     from specdec.deployed.clients import Clients
     from specdec.deployed.markers import markers
-    from specdec.deployed.stack import bucket_of
+    from specdec.deployed.stack import bucket_for
     from specdec.operate.clone import source_of
     from specdec.operate.copying import copy, keys_under
 
@@ -112,7 +112,7 @@ def _copy(experiment: Experiment, region: str, session: Any) -> None:
     there, here = Clients(session, origin), Clients(session, region)
     buckets: list[str] = []
     for name, clients in ((origin, there), (region, here)):
-        bucket = bucket_of(experiment, name, clients)
+        bucket = bucket_for(experiment, name, clients)
         if bucket is None:
             raise SpecdecError(
                 f"there is no bucket in {name} yet",

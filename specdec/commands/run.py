@@ -51,7 +51,7 @@ def command(
     Needs kubectl and a way to the cluster's API. The records come to the bucket: `specdec wait`, then
     `specdec report --stack NAME`.
     """
-    from specdec.deployed.stack import bucket_of
+    from specdec.deployed.stack import bucket_for
     from specdec.operate.kubernetes import Kubectl
 
     experiment, name, clients = opened(experiment_path, region)
@@ -62,7 +62,7 @@ def command(
         "output_tokens": output_tokens,
         "concurrency": concurrency,
     }
-    bucket = bucket_of(experiment, name, clients)
+    bucket = bucket_for(experiment, name, clients)
     if bucket is None:
         raise SpecdecError(
             f"there is no bucket in {name} yet", remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}"

@@ -20,26 +20,27 @@ def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
     """List the runs that have ended, the newest first. `specdec report --stack NAME RUN` makes the verdict of
     one.
     """
-    from specdec.deployed.stack import bucket_of
-    from specdec.operate.nodes import outcome_of, runs
+    from specdec.deployed.stack import bucket_for
+    from specdec.runs.bucket import ended, outcome
 
     experiment, name, clients = opened(experiment_path, region)
-    bucket = bucket_of(experiment, name, clients)
+    bucket = bucket_for(experiment, name, clients)
     if bucket is None:
         raise SpecdecError(
             f"there is no bucket in {name} yet", remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}"
         )
-    found = [(run, ended, outcome_of(clients, bucket, run)) for run, ended in runs(clients, bucket)]
+    s3 = clients("s3")
+    listed = [
+        {"run": run.run, "ended": run.at, "outcome": outcome(run.run, s3, bucket), "bucket": bucket}
+        for run in ended(s3, bucket)
+    ]
     if as_json:
-        listed = [
-            {"run": run, "ended": ended, "outcome": outcome, "bucket": bucket}
-            for run, ended, outcome in found
-        ]
         console.show_json(listed)
     else:
         heads = ("run", "ended", "outcome")
-        if found:
-            console.show_table([console.Column(head) for head in heads], found)
+        if listed:
+            rows = [[item[head] for head in heads] for item in listed]
+            console.show_table([console.Column(head) for head in heads], rows)
         else:
             console.say(f"no run has ended in s3://{bucket}")
     return EXIT_OK

@@ -52,13 +52,13 @@ def command(
 
     Exit codes: 0 the run is complete; 1 it is not, something failed, or the time is up.
     """
-    from specdec.deployed.stack import bucket_of
-    from specdec.operate.nodes import runs
+    from specdec.deployed.stack import bucket_for
+    from specdec.runs.bucket import ended
 
     experiment, name, clients = opened(experiment_path, region)
-    bucket = bucket_of(experiment, name, clients)
-    known = runs(clients, bucket) if bucket else []
-    newest = after if after is not None else (known[0][0] if known else "")
+    bucket = bucket_for(experiment, name, clients)
+    known = ended(clients("s3"), bucket) if bucket else []
+    newest = after if after is not None else (known[0].run if known else "")
     told: dict[str, str] = {}
     unasked_before: str | None = None
     began = datetime.now(UTC).isoformat()
@@ -73,13 +73,13 @@ def command(
             if told.get(step.name) != line:
                 told[step.name] = line
                 console.say(f"{step.name}: {line}")
-        bucket = bucket or bucket_of(experiment, name, clients)
-        found = runs(clients, bucket) if bucket else []
-        ended = [run for run, _ in found if run > newest]
-        if not ended and after is None and found and over(steps):
-            ended = [found[0][0]]
-        if ended and bucket:
-            return _end(clients, bucket, ended[0])
+        bucket = bucket or bucket_for(experiment, name, clients)
+        finished = [run.run for run in ended(clients("s3"), bucket)] if bucket else []
+        new = [run for run in finished if run > newest]
+        if not new and after is None and finished and over(steps):
+            new = finished
+        if new and bucket:
+            return _end(clients, bucket, new[0])
         failed = [step for step in steps if matters(step, began)]
         if failed:
             console.say("failed: " + "; ".join(f"{step.name}: {step.detail}" for step in failed))
@@ -104,11 +104,11 @@ def matters(step: Step, began: str) -> bool:
 
 
 def _end(clients: Clients, bucket: str, run: str) -> int:
-    from specdec.operate.nodes import outcome_of
+    from specdec.runs.bucket import outcome
 
-    outcome = outcome_of(clients, bucket, run)
+    said = outcome(run, clients("s3"), bucket)
     console.show(run)
-    if outcome == "complete":
+    if said == "complete":
         return EXIT_OK
-    console.say(f"run {run}: {outcome}")
+    console.say(f"run {run}: {said}")
     return EXIT_FAILED

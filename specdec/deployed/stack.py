@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from specdec.aws import calls, code
+from specdec.aws import calls, code, pages
 
 if TYPE_CHECKING:
     from specdec.deployed.clients import Clients
@@ -32,17 +32,34 @@ def stack_status(clients: Clients, name: str) -> str | None:
             raise
 
 
-def bucket_of(experiment: Experiment, region: str, clients: Clients) -> str | None:
-    """The bucket of a deployed stack, or the one the experiment brings, or None where there is neither
-    yet.
+def bucket_of(stack: str, cloudformation: Any) -> str | None:
+    """The bucket of a deployed stack: its output, or, while outputs are not there yet, the only bucket it
+    made; None where it has neither.
+
+    Args:
+        stack: its name.
+        cloudformation: boto3 client of the stack's region.
+
+    Raises:
+        ClientError: there is no such stack.
+        NoAccessError: the caller may not ask.
     """
-    name = experiment.stack_name(region)
-    if stack_status(clients, name) is not None:
-        with calls():
-            outputs = (
-                clients("cloudformation").describe_stacks(StackName=name)["Stacks"][0].get("Outputs", [])
-            )
+    with calls():
+        outputs = cloudformation.describe_stacks(StackName=stack)["Stacks"][0].get("Outputs", [])
         for output in outputs:
             if output["OutputKey"] == BUCKET_OUTPUT:
                 return str(output["OutputValue"])
-    return experiment.placement[region].bucket
+        resources = pages(cloudformation, "list_stack_resources", "StackResourceSummaries", StackName=stack)
+    made = [item for item in resources if item["ResourceType"] == "AWS::S3::Bucket"]
+    return str(made[0]["PhysicalResourceId"]) if len(made) == 1 else None
+
+
+def bucket_for(experiment: Experiment, region: str, clients: Clients) -> str | None:
+    """The bucket of an experiment in a region: its stack's, or the one the experiment brings, or None where
+    there is neither yet.
+    """
+    stack = experiment.stack_name(region)
+    found = None
+    if stack_status(clients, stack) is not None:
+        found = bucket_of(stack, clients("cloudformation"))
+    return found or experiment.placement[region].bucket

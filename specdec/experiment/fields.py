@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from specdec.catalog.chips import INSTANCES
+from specdec.catalog.prices import NodePrice, price_for
 from specdec.catalog.regions import other_zone
 from specdec.catalog.stacks import STACKS
 from specdec.experiment.models import with_own
@@ -141,6 +142,13 @@ class Experiment(Section):
             KeyError: the catalogue has none of this type; a checked experiment names no such type.
         """
         return INSTANCES[self.capacity.instance_type]
+
+    def price(self, region: str) -> NodePrice | None:
+        """The price of an accelerator node: the experiment's own, else what the catalogue has seen, the
+        region's own first.
+        """
+        own = self.cost.node_usd_per_hour
+        return price_for(self.capacity.instance_type, self.capacity.purchase, region, own=own)
 
     def stack_name(self, region: str) -> str:
         """CloudFormation stack, cluster and dashboard name in one region."""

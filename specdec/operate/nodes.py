@@ -10,10 +10,9 @@ from botocore.exceptions import ClientError
 
 from specdec.aws import DeniedError, calls, code, pages
 from specdec.deployed.markers import markers
-from specdec.deployed.stack import bucket_of
+from specdec.deployed.stack import bucket_for
 from specdec.errors import SpecdecError
-from specdec.runs.record import RunManifest
-from specdec.serving.layout import RUNS
+from specdec.runs import bucket as run_bucket
 
 if TYPE_CHECKING:
     from specdec.deployed.clients import Clients
@@ -117,7 +116,7 @@ def status(experiment: Experiment, region: str, clients: Clients) -> list[Step]:
     name, group = group_of(experiment, region, clients)
     wanted = int(group["scalingConfig"]["desiredSize"])
     steps = [_capacity(name, group, wanted), _instances(experiment, region, clients, name, wanted)]
-    bucket = bucket_of(experiment, region, clients)
+    bucket = bucket_for(experiment, region, clients)
     if bucket is not None:
         steps += _stored(experiment, clients, bucket)
         steps.append(_latest_run(clients, bucket))
@@ -200,40 +199,10 @@ def _stored(experiment: Experiment, clients: Clients, bucket: str) -> list[Step]
 
 
 def _latest_run(clients: Clients, bucket: str) -> Step:
-    found = runs(clients, bucket)
-    if not found:
+    finished = run_bucket.ended(clients("s3"), bucket)
+    if not finished:
         return Step("benchmark", "waiting", "no run has ended yet", None, "S3")
-    run, made = found[0]
-    outcome = outcome_of(clients, bucket, run)
-    return Step(
-        "benchmark", "done" if outcome == "complete" else "failed", f"run {run}: {outcome}", made, "S3"
-    )
-
-
-def outcome_of(clients: Clients, bucket: str, run: str) -> str:
-    """How a run ended, by its manifest: ``complete``, or ``interrupted`` or ``failed`` with the reason behind
-    it.
-    """
-    with calls():
-        text = (
-            clients("s3").get_object(Bucket=bucket, Key=f"{RUNS}{run}/manifest.json")["Body"].read().decode()
-        )
-    try:
-        manifest = RunManifest.from_json(text)
-    except ValueError as error:
-        return f"its manifest cannot be read: {error}"
-    return manifest.status if manifest.problem is None else f"{manifest.status}: {manifest.problem}"
-
-
-def runs(clients: Clients, bucket: str) -> list[tuple[str, str]]:
-    """Run ids with the time of their manifest, ISO 8601, the newest first. A run without a manifest has not
-    ended.
-    """
-    with calls():
-        entries = pages(clients("s3"), "list_objects_v2", "Contents", Bucket=bucket, Prefix=RUNS)
-    ended = [
-        (entry["Key"].split("/")[1], entry["LastModified"].isoformat())
-        for entry in entries
-        if entry["Key"].endswith("/manifest.json")
-    ]
-    return sorted(ended, reverse=True)
+    latest = finished[0]
+    outcome = run_bucket.outcome(latest.run, clients("s3"), bucket)
+    state = "done" if outcome == "complete" else "failed"
+    return Step("benchmark", state, f"run {latest.run}: {outcome}", latest.at, "S3")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import time
 import urllib.error
@@ -19,7 +18,9 @@ from specdec.pod.settings import Settings
 from specdec.publish import cloudwatch, datums
 from specdec.publish.journal import Journal
 from specdec.runs import bucket as run_bucket
-from specdec.runs.record import RunManifest
+from specdec.runs.folder import read_manifest
+from specdec.runs.manifest import MANIFEST, RunManifest
+from specdec.runs.record import RECORDS
 
 if TYPE_CHECKING:
     import boto3
@@ -59,7 +60,7 @@ def measure(settings: Settings, *, session: boto3.Session | None = None) -> int:
         say("interrupted; what was measured is kept")
     except SpecdecError as error:
         say(f"error: {error}")
-        if not (folder / run_bucket.MANIFEST).exists():
+        if not (folder / MANIFEST).exists():
             _report_failure(metrics, settings, run, folder)
             run_bucket.upload(folder, run_bucket.client(aws, settings.region), settings.bucket, run=run)
             raise
@@ -129,7 +130,7 @@ def _only_llmperf(plan: Plan, folder: Path, cases: list[Case]) -> None:
     results.
     """
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    (folder / run_bucket.RECORDS).write_bytes(b"")
+    (folder / RECORDS).write_bytes(b"")
     empty = [f"{case.variant}, {case.test_case}" for case in cases if not case.requests]
     manifest = RunManifest(
         run=plan.run,
@@ -140,13 +141,13 @@ def _only_llmperf(plan: Plan, folder: Path, cases: list[Case]) -> None:
         started_utc=now,
         ended_utc=now,
         environment=plan.environment,
-        variants={target.variant: dataclasses.asdict(target) for target in plan.targets},
+        variants={target.variant: target.measured() for target in plan.targets},
         counts={},
         server_counters={},
         records_sha256=hashlib.sha256(b"").hexdigest(),
         problem=f"LLMPerf gave no results for {'; '.join(empty)}" if empty else None,
     )
-    atomic.write(folder / run_bucket.MANIFEST, manifest.to_json())
+    atomic.write(folder / MANIFEST, manifest.to_json())
 
 
 def _deliver(
@@ -158,7 +159,7 @@ def _deliver(
     *,
     interrupted: bool,
 ) -> int:
-    finished = (folder / run_bucket.MANIFEST).exists()
+    finished = (folder / MANIFEST).exists()
     published = True
     try:
         if finished:
@@ -175,7 +176,7 @@ def _deliver(
         return EXIT_INTERRUPTED
     if not finished:
         return EXIT_FAILED
-    status = cloudwatch.load_run(folder)[0].status
+    status = read_manifest(folder).status
     return EXIT_OK if published and status == "complete" else EXIT_FAILED
 
 

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from specdec.aws import calls, code
 from specdec.deployed.markers import markers, present
-from specdec.deployed.stack import bucket_of
+from specdec.deployed.stack import bucket_for
 from specdec.preflight.finding import Finding, Scope
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def store(scope: Scope) -> Iterator[Finding]:
     """Staged weights and compiled artifacts save hours on a node that is paid by the hour."""
-    bucket = bucket_of(scope.experiment, scope.region, scope.clients)
+    bucket = bucket_for(scope.experiment, scope.region, scope.clients)
     needed = markers(scope.experiment)
     if bucket is None:
         yield judge_store(dict.fromkeys(needed, False), bucket=None)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from specdec.catalog import service_prices as list_price
 from specdec.catalog import system_node
 from specdec.catalog.kubernetes import SUPPORT
-from specdec.catalog.prices import NodePrice, price_for
 from specdec.publish import series
 
 if TYPE_CHECKING:
@@ -56,15 +55,6 @@ class NodeCost:
     date: str
 
 
-def node_price(experiment: Experiment, region: str) -> NodePrice | None:
-    """Price of an accelerator node: the experiment's own, else what the catalogue has seen, the region's own
-    first.
-    """
-    capacity = experiment.capacity
-    own = experiment.cost.node_usd_per_hour
-    return price_for(capacity.instance_type, capacity.purchase, region, own=own)
-
-
 def node_cost(experiment: Experiment, region: str, *, asked_usd_per_hour: float | None = None) -> NodeCost:
     """Price of an accelerator node: the experiment's own, else AWS's answer, else what the catalogue has
     seen.
@@ -72,7 +62,7 @@ def node_cost(experiment: Experiment, region: str, *, asked_usd_per_hour: float 
     own = experiment.cost.node_usd_per_hour is not None
     if asked_usd_per_hour is not None and not own and experiment.capacity.purchase != "capacity-block":
         return _told(asked_usd_per_hour, region)
-    price = node_price(experiment, region)
+    price = experiment.price(region)
     if price is None:
         return NodeCost(None, "no price known; set cost.node_usd_per_hour", "")
     source = price.source if price.region is None else f"{price.purchase} in {price.region}: {price.source}"

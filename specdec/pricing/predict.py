@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from specdec.analysis.cost import usd_per_million_tokens
 from specdec.catalog.roofline import limit_step
-from specdec.pricing.items import node_price
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Experiment
@@ -52,7 +51,7 @@ class Prediction:
 def predict(experiment: Experiment, region: str) -> list[Prediction]:
     """The span of published results, put on each variant's own memory-bandwidth limit."""
     serving, instance = experiment.serving, experiment.instance
-    price = node_price(experiment, region)
+    price = experiment.price(region)
     predictions: list[Prediction] = []
     for variant in experiment.variants:
         settings = experiment.settings(variant)

@@ -17,7 +17,7 @@ from specdec.publish import datums
 from specdec.publish.datums import Datum
 from specdec.publish.journal import Journal
 from specdec.publish.series import Series
-from specdec.runs.record import RequestRecord, RunManifest, read_records
+from specdec.runs.folder import Run, read_run
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -63,31 +63,10 @@ def client(session: Any, region: str) -> CloudWatchClient:
     return session.client("cloudwatch", region_name=region, config=quiet)
 
 
-def load_run(folder: Path) -> tuple[RunManifest, list[RequestRecord]]:
-    """The manifest and records of a finished run.
-
-    Raises:
-        SpecdecError: there is no manifest, or a file cannot be read.
-    """
-    try:
-        manifest = RunManifest.from_json((folder / "manifest.json").read_text(encoding="utf-8"))
-        return manifest, list(read_records(folder / "records.jsonl"))
-    except FileNotFoundError as error:
-        raise SpecdecError(f"{folder} is not a finished run: {error.filename} is missing") from None
-    except ValueError as error:
-        raise SpecdecError(f"{folder} cannot be read: {error}") from None
-
-
 def run_datums(
-    folder: Path,
-    manifest: RunManifest,
-    records: Sequence[RequestRecord],
-    *,
-    experiment: str,
-    metrics: Iterable[Metric] | None = None,
-    high_resolution: bool = False,
+    run: Run, *, experiment: str, metrics: Iterable[Metric] | None = None, high_resolution: bool = False
 ) -> list[Datum]:
-    """Every datum of a run: exact lane, run, and LLMPerf lane where ``folder`` has one.
+    """Every datum of a run: exact lane, run, and LLMPerf lane where its folder has one.
 
     Raises:
         SpecdecError: the LLMPerf lane's file cannot be read.
@@ -100,11 +79,14 @@ def run_datums(
         from specdec.metrics import ALL
 
         metrics = ALL
-    found = datums.of_run(manifest, records, metrics, experiment=experiment, high_resolution=high_resolution)
+    manifest = run.manifest
+    found = datums.of_run(
+        manifest, run.records, metrics, experiment=experiment, high_resolution=high_resolution
+    )
     baseline = next(
         (name for name, facts in manifest.variants.items() if facts.get("role") == "baseline"), None
     )
-    return found + llmperf_datums.of_cases(results.load(folder), baseline=baseline)
+    return found + llmperf_datums.of_cases(results.load(run.folder), baseline=baseline)
 
 
 def publish(
@@ -130,16 +112,15 @@ def publish(
         clock: where time comes from.
 
     Raises:
-        SpecdecError: not a finished run, too old, or refused by CloudWatch.
+        BadInputError: not a finished run.
+        SpecdecError: too old, or refused by CloudWatch.
         NoAccessError: no credentials, or no permission to publish.
         EnvironmentFault: CloudWatch cannot be reached.
         UnsureError: whether a batch arrived cannot be told; all others were sent.
     """
-    manifest, records = load_run(folder)
-    todo = run_datums(
-        folder, manifest, records, experiment=experiment, metrics=metrics, high_resolution=high_resolution
-    )
-    return send(todo, cloudwatch, run=manifest.run, journal=Journal(folder), clock=clock)
+    run = read_run(folder)
+    todo = run_datums(run, experiment=experiment, metrics=metrics, high_resolution=high_resolution)
+    return send(todo, cloudwatch, run=run.manifest.run, journal=Journal(folder), clock=clock)
 
 
 def send(
@@ -393,15 +374,16 @@ def read_back(
     ``wait_seconds`` bounds the wait for datums to become readable.
 
     Raises:
-        SpecdecError: not a finished run, or CloudWatch cannot be read.
+        BadInputError: not a finished run.
+        SpecdecError: CloudWatch cannot be read.
         NoAccessError: no credentials.
         EnvironmentFault: CloudWatch cannot be reached.
     """
     places: dict[tuple[Series, tuple[str, ...]], list[Datum]] = defaultdict(list)
-    manifest, records = load_run(folder)
-    for datum in run_datums(
-        folder, manifest, records, experiment=experiment, metrics=metrics, high_resolution=high_resolution
-    ):
+    todo = run_datums(
+        read_run(folder), experiment=experiment, metrics=metrics, high_resolution=high_resolution
+    )
+    for datum in todo:
         places[datum.series, datum.dimensions].append(datum)
     deadline = clock.now() + timedelta(seconds=wait_seconds)
     while True:

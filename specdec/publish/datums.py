@@ -20,7 +20,8 @@ from specdec.metrics.definition import Metric
 from specdec.metrics.objective import objective_of
 from specdec.publish import series
 from specdec.publish.series import Series
-from specdec.runs.record import RequestRecord, RunManifest, measured
+from specdec.runs.manifest import RunManifest
+from specdec.runs.record import RequestRecord, measured
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.type_defs import MetricDatumTypeDef

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from specdec.rehearsal.cdk import Cdk
     from specdec.rehearsal.engines import Engine, Service
     from specdec.report import Written
-    from specdec.runs.record import RunManifest
+    from specdec.runs.manifest import RunManifest
 
 QUICK_OUTPUT_TOKENS = 48
 

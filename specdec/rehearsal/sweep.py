@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from specdec.benchmark.run import RunEvent
     from specdec.experiment.fields import Experiment, Variant
     from specdec.rehearsal.engines import Engine
-    from specdec.runs.record import RunManifest
+    from specdec.runs.manifest import RunManifest
 
 
 def variants(experiment: Experiment, windows: Sequence[int]) -> tuple[Variant, ...]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specdec import atomic
 from specdec.aws import code, doing
 from specdec.errors import BadInputError, Mistake, SpecdecError
-from specdec.runs.record import RunManifest
+from specdec.runs.folder import read_manifest, require_untouched
+from specdec.runs.manifest import MANIFEST, RunManifest
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 PREFIX = "runs/"
-MANIFEST = "manifest.json"
-RECORDS = "records.jsonl"
 
 _TYPES = {
     ".json": "application/json",
@@ -51,13 +50,14 @@ def upload(folder: Path, s3: S3Client, bucket: str, *, run: str | None = None) -
         run: run id; by default the manifest's.
 
     Raises:
-        SpecdecError: the manifest cannot be read, no run id, or the bucket is not there.
+        BadInputError: the manifest cannot be read, and no run id is given.
+        SpecdecError: the bucket is not there.
         NoAccessError: no credentials, or no permission to write.
         EnvironmentFault: S3 cannot be reached.
     """
     manifest = folder / MANIFEST
     if run is None:
-        run = _read_manifest(folder).run
+        run = read_manifest(folder).run
     files = sorted(
         path
         for path in folder.rglob("*")
@@ -82,8 +82,8 @@ def download(run: str, s3: S3Client, bucket: str, folder: Path) -> Path:
     that folder.
 
     Raises:
-        BadInputError: no such bucket.
-        SpecdecError: no such run, unfinished, or its records are not those the manifest was written for.
+        BadInputError: no such bucket, or its records are not those the manifest was written for.
+        SpecdecError: no such run, or unfinished.
         NoAccessError: no credentials, or no permission to read.
         EnvironmentFault: S3 cannot be reached.
     """
@@ -101,45 +101,69 @@ def download(run: str, s3: S3Client, bucket: str, folder: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         with doing(f"read s3://{bucket}/{PREFIX}{run}/{name}"):
             s3.download_file(bucket, f"{PREFIX}{run}/{name}", str(path))
-    digest = (
-        hashlib.sha256((target / RECORDS).read_bytes()).hexdigest() if (target / RECORDS).exists() else None
-    )
-    if digest != _read_manifest(target).records_sha256:
-        raise SpecdecError(
-            f"{target / RECORDS} is not what the manifest was written for",
-            remedy="Download it again; if that does not help, run again",
-        )
+    require_untouched(target, read_manifest(target))
     return target
 
 
-def runs(s3: S3Client, bucket: str) -> list[str]:
-    """Ids of the finished runs in the bucket, oldest first.
+@dataclass(frozen=True, slots=True, order=True)
+class Ended:
+    """A finished run in a bucket.
+
+    Attributes:
+        run: run id; ids sort by the time a run was started.
+        at: when its manifest was stored, ISO 8601.
+    """
+
+    run: str
+    at: str
+
+
+def ended(s3: S3Client, bucket: str) -> list[Ended]:
+    """The finished runs in the bucket, the newest first.
 
     Raises:
         BadInputError: no such bucket.
         NoAccessError: no credentials, or no permission to list.
         EnvironmentFault: S3 cannot be reached.
     """
-    found: list[str] = []
-    for key in _keys(s3, bucket, PREFIX):
-        run, _, name = key.removeprefix(PREFIX).partition("/")
-        if name == MANIFEST:
-            found.append(run)
-    return sorted(found)
+    places = ((key.removeprefix(PREFIX).partition("/"), at) for key, at in _keys(s3, bucket, PREFIX))
+    return sorted((Ended(run, at) for (run, _, name), at in places if name == MANIFEST), reverse=True)
+
+
+def outcome(run: str, s3: S3Client, bucket: str) -> str:
+    """How a finished run ended, by its manifest; see ``RunManifest.outcome``.
+
+    Raises:
+        SpecdecError: its manifest is not there.
+        NoAccessError: no credentials, or no permission to read.
+        EnvironmentFault: S3 cannot be reached.
+    """
+    key = f"{PREFIX}{run}/{MANIFEST}"
+    with doing(f"read s3://{bucket}/{key}"):
+        text = s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode(errors="replace")
+    try:
+        return RunManifest.from_json(text).outcome
+    except ValueError as error:
+        return f"its manifest cannot be read: {error}"
 
 
 def _files(run: str, s3: S3Client, bucket: str) -> list[str]:
     prefix = f"{PREFIX}{run}/"
-    return [key.removeprefix(prefix) for key in _keys(s3, bucket, prefix)]
+    return [key.removeprefix(prefix) for key, _ in _keys(s3, bucket, prefix)]
 
 
-def _keys(s3: S3Client, bucket: str, prefix: str) -> list[str]:
+def _keys(s3: S3Client, bucket: str, prefix: str) -> list[tuple[str, str]]:
+    """Keys with the time they were written, ISO 8601."""
     from botocore.exceptions import ClientError, ParamValidationError
 
     with doing(f"list s3://{bucket}/{prefix}"):
         try:
             pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-            return [item.get("Key", "") for page in pages for item in page.get("Contents", [])]
+            return [
+                (item.get("Key", ""), item["LastModified"].isoformat() if "LastModified" in item else "")
+                for page in pages
+                for item in page.get("Contents", [])
+            ]
         except ClientError as error:
             if code(error) not in ("NoSuchBucket", "InvalidBucketName"):
                 raise
@@ -149,12 +173,3 @@ def _keys(s3: S3Client, bucket: str, prefix: str) -> list[str]:
             "s3",
             [Mistake("bucket", bucket, "does not exist", "Correct the name, or look into another account")],
         )
-
-
-def _read_manifest(folder: Path) -> RunManifest:
-    try:
-        return RunManifest.from_json((folder / MANIFEST).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SpecdecError(f"{folder} is not a finished run: {MANIFEST} is missing") from None
-    except ValueError as error:
-        raise SpecdecError(f"{folder / MANIFEST} cannot be read: {error}") from None

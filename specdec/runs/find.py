@@ -42,7 +42,7 @@ def find(name: str | None, *, runs: Path, stack: str | None = None, region: str 
     if stack is not None:
         session = _session()
         region = region or _region_of(stack, session)
-        return _fetch(bucket_of(stack, session, region), name, runs, session, region)
+        return _fetch(_bucket(stack, session, region), name, runs, session, region)
     if name is None:
         return latest(runs)
     for folder in (Path(name), runs / name):
@@ -56,43 +56,24 @@ def find(name: str | None, *, runs: Path, stack: str | None = None, region: str 
     )
 
 
-def bucket_of(stack: str, session: Any, region: str | None) -> str:
-    """The bucket of a deployed stack: its output ``Bucket``, or the only bucket it made.
-
-    Raises:
-        BadInputError: there is no such stack, or it has no bucket.
-    """
+def _bucket(stack: str, session: Any, region: str | None) -> str:
     from botocore.exceptions import ClientError
 
     from specdec import aws
-    from specdec.deployed.stack import BUCKET_OUTPUT
+    from specdec.deployed.stack import bucket_of
 
     client = session.client("cloudformation", region_name=region, config=aws.config())
-    where = f"region {region}" if region else "the default region"
     try:
-        with aws.calls():
-            outputs = client.describe_stacks(StackName=stack)["Stacks"][0].get("Outputs", [])
-            named = [
-                output.get("OutputValue", "")
-                for output in outputs
-                if output.get("OutputKey") == BUCKET_OUTPUT
-            ]
-            if named:
-                return named[0]
-            resources = aws.pages(client, "list_stack_resources", "StackResourceSummaries", StackName=stack)
+        bucket = bucket_of(stack, client)
     except ClientError:
+        where = f"region {region}" if region else "the default region"
         raise _wrong(
             "--stack", stack, f"is not deployed in {where}", "Name a deployed stack: <experiment>-<region>"
         ) from None
-    made = [item["PhysicalResourceId"] for item in resources if item["ResourceType"] == "AWS::S3::Bucket"]
-    if len(made) != 1:
-        raise _wrong(
-            "--stack",
-            stack,
-            f"has {len(made)} buckets",
-            "Name the run by its address: s3://<bucket>/runs/<run id>",
-        )
-    return str(made[0])
+    if bucket is None:
+        remedy = "Name the run by its address: s3://<bucket>/runs/<run id>"
+        raise _wrong("--stack", stack, "has no bucket of its own", remedy)
+    return bucket
 
 
 def _fetch(bucket: str, run: str | None, runs: Path, session: Any, region: str | None) -> Path:
@@ -101,15 +82,15 @@ def _fetch(bucket: str, run: str | None, runs: Path, session: Any, region: str |
 
     s3 = session.client("s3", region_name=region, config=aws.config())
     if run is None:
-        known = run_bucket.runs(s3, bucket)
-        if not known:
+        finished = run_bucket.ended(s3, bucket)
+        if not finished:
             raise _wrong(
                 "run",
                 f"{SCHEME}{bucket}",
                 "holds no finished run",
                 "Start one with `specdec run`, and wait for its end",
             )
-        run = known[-1]
+        run = finished[0].run
     with console.progress(f"fetching {SCHEME}{bucket}/{run_bucket.PREFIX}{run}"):
         try:
             runs.mkdir(parents=True, exist_ok=True)

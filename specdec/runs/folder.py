@@ -5,16 +5,13 @@ about it.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 from specdec.errors import BadInputError, Mistake
-from specdec.runs.record import SCHEMA, RequestRecord, RunManifest, read_records
-
-MANIFEST = "manifest.json"
-RECORDS = "records.jsonl"
+from specdec.runs.manifest import MANIFEST, RunManifest
+from specdec.runs.record import RECORDS, RequestRecord, read_records
+from specdec.runs.strict import OtherSchemaError
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,38 +36,64 @@ def read_run(folder: Path) -> Run:
         BadInputError: no such folder, no manifest (the run did not end), another schema, a line that is not a
             record, or records that are not those the manifest was written for.
     """
+    manifest = read_manifest(folder)
+    path = folder / RECORDS
+    try:
+        records = tuple(read_records(path))
+    except OSError as error:
+        raise _unreadable(RECORDS, path, error) from None
+    except ValueError as error:
+        problem = f"is broken: {str(error).removeprefix(f'{path}:')}"
+        raise _wrong(RECORDS, path, problem, _remedy(error)) from None
+    require_untouched(folder, manifest)
+    strangers = sorted({record.variant for record in records} - manifest.variants.keys())
+    if strangers:
+        problem = f"has records of variants that the manifest does not know: {', '.join(strangers)}"
+        raise _wrong(RECORDS, path, problem, "Fetch the run again")
+    return Run(folder, manifest, records)
+
+
+def read_manifest(folder: Path) -> RunManifest:
+    """The manifest of a finished run.
+
+    Raises:
+        BadInputError: no such folder, no manifest (the run did not end), or one that cannot be read.
+    """
     if not folder.is_dir():
         raise _wrong(
             "run", folder, "is not a folder", "Name a folder under runs/, or leave it out for the latest"
         )
-    manifest = _read_manifest(folder)
+    path = folder / MANIFEST
+    try:
+        return RunManifest.from_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if (folder / RECORDS).exists():
+            problem = f"has no {MANIFEST}: the run did not end, or is still going on"
+            remedy = "Wait for it to end, or run it again; its records are kept"
+            raise _wrong("run", folder, problem, remedy) from None
+        problem = f"holds neither {RECORDS} nor {MANIFEST}"
+        raise _wrong("run", folder, problem, "Name the folder of one run, such as runs/<run id>") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(MANIFEST, path, error) from None
+    except ValueError as error:
+        raise _wrong(MANIFEST, path, f"is not a run manifest: {error}", _remedy(error)) from None
+
+
+def require_untouched(folder: Path, manifest: RunManifest) -> None:
+    """Holds the records against the digest in the manifest.
+
+    Raises:
+        BadInputError: they are not those the manifest was written for, or not there.
+    """
     path = folder / RECORDS
     try:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        records = tuple(read_records(path))
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise _wrong(
-            RECORDS, path, f"cannot be read: {error.strerror}", "Fetch the run again, or name another"
-        ) from None
-    except ValueError as error:
-        remedy = _OTHER_SCHEMA if "schema" in str(error) else "Fetch the run again, or name another"
-        raise _wrong(RECORDS, path, f"is broken: {str(error).removeprefix(f'{path}:')}", remedy) from None
+        raise _unreadable(RECORDS, path, error) from None
     if digest != manifest.records_sha256:
-        raise _wrong(
-            RECORDS,
-            path,
-            "is not the file that the manifest was written for (records_sha256 differs)",
-            "Fetch the run again: it was changed",
-        )
-    strangers = sorted({record.variant for record in records} - manifest.variants.keys())
-    if strangers:
-        raise _wrong(
-            RECORDS,
-            path,
-            f"has records of variants that the manifest does not know: {', '.join(strangers)}",
-            "Fetch the run again",
-        )
-    return Run(folder, manifest, records)
+        problem = "is not the file that the manifest was written for (records_sha256 differs)"
+        raise _wrong(RECORDS, path, problem, "Fetch the run again: it was changed")
 
 
 def latest(runs: Path) -> Path:
@@ -88,54 +111,19 @@ def latest(runs: Path) -> Path:
         if unfinished
         else "holds no run"
     )
-    raise _wrong(
-        "runs",
-        runs,
-        problem,
-        "Run `specdec rehearse` or `specdec bench` first, or name a run folder or an s3:// address",
-    )
+    remedy = "Run `specdec rehearse` or `specdec bench` first, or name a run folder or an s3:// address"
+    raise _wrong("runs", runs, problem, remedy)
 
 
-_OTHER_SCHEMA = f"This version reads schema {SCHEMA}; use the version of specdec that wrote the run"
+def _remedy(error: ValueError) -> str:
+    if isinstance(error, OtherSchemaError):
+        return "Use the version of specdec that wrote the run"
+    return "Fetch the run again, or name another"
 
 
-def _read_manifest(folder: Path) -> RunManifest:
-    path = folder / MANIFEST
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        if (folder / RECORDS).exists():
-            problem = f"has no {MANIFEST}: the run did not end, or is still going on"
-            raise _wrong(
-                "run", folder, problem, "Wait for it to end, or run it again; its records are kept"
-            ) from None
-        raise _wrong(
-            "run",
-            folder,
-            f"holds neither {RECORDS} nor {MANIFEST}",
-            "Name the folder of one run, such as runs/<run id>",
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise _wrong(
-            MANIFEST, path, f"cannot be read: {error}", "Fetch the run again, or name another"
-        ) from None
-    try:
-        return RunManifest.from_json(text)
-    except ValueError as error:
-        other = _schema_of(text)
-        if other not in (None, SCHEMA):
-            raise _wrong(MANIFEST, path, f"has schema {other}", _OTHER_SCHEMA) from None
-        raise _wrong(
-            MANIFEST, path, f"is not a run manifest: {error}", "Fetch the run again, or name another"
-        ) from None
-
-
-def _schema_of(text: str) -> object:
-    try:
-        raw: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", raw).get("schema") if isinstance(raw, dict) else None
+def _unreadable(field: str, path: Path, error: OSError | UnicodeDecodeError) -> BadInputError:
+    reason = error.strerror if isinstance(error, OSError) else error
+    return _wrong(field, path, f"cannot be read: {reason}", "Fetch the run again, or name another")
 
 
 def _wrong(field: str, value: Path, problem: str, remedy: str) -> BadInputError:

@@ -7,6 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from specdec.runs import strict
+
 PointEnd = Literal["complete", "time", "saturated", "settled", "interrupted"]
 """``complete``: every request of the plan was sent. ``time``: the cap on time per point passed first.
 ``saturated``: not begun or not gone on with, since no variant's throughput grew any more at a lower load.
@@ -41,6 +43,8 @@ class Point:
         queue_seconds, prefill_seconds: mean per request by the server's own histograms; None where it has
             none.
     """
+
+    __pydantic_config__ = strict.CONFIG
 
     variant: str
     load: float

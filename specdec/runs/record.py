@@ -1,24 +1,26 @@
 """What one request left behind, as stored in ``records.jsonl``: raw times and counts, no derived number.
 
 Everything the reports say is computed from these lines, so that a better formula can be applied to an old
-run. Standard library only: the benchmark pod and the reports import it alike.
+run.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
-import json
 import math
+import operator
 import reprlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Literal
 
-from specdec.runs.point import Point
+from specdec.runs import strict
+from specdec.text import json_of
+
+RECORDS = "records.jsonl"
+"""Name of the file in a run folder."""
 
 SCHEMA = 1
 
@@ -51,6 +53,8 @@ class ServerSpeculation:
         accepted_tokens: proposed tokens that were kept.
         source: which field of the response they came from.
     """
+
+    __pydantic_config__ = strict.CONFIG
 
     drafts: int | None
     draft_tokens: int
@@ -98,6 +102,8 @@ class RequestRecord:
             for.
     """
 
+    __pydantic_config__ = strict.CONFIG
+
     run: str
     lane: str
     variant: str
@@ -136,7 +142,7 @@ class RequestRecord:
 
     def to_json(self) -> str:
         """One line of ``records.jsonl``, without the newline."""
-        return json.dumps(dataclasses.asdict(self), ensure_ascii=False, separators=(",", ":"))
+        return json_of(dataclasses.asdict(self))
 
     @classmethod
     def from_json(cls, line: str) -> RequestRecord:
@@ -146,161 +152,25 @@ class RequestRecord:
             ValueError: not JSON, another schema, or a field missing, unknown, of another type, or at odds
                 with another one.
         """
-        raw = _of_this_schema(line, "record")
-        _require_types(_types_of(cls), raw)
-        _require_chunks(raw)
-        for name in ("chunk_times", "chunk_tokens", "chunk_steps", "near_tie"):
-            if raw.get(name) is not None:
-                raw[name] = tuple(raw[name])
-        if raw.get("server") is not None:
-            raw["server"] = ServerSpeculation(**raw["server"])
-        try:
-            return cls(**raw)
-        except TypeError as error:
-            raise ValueError(str(error)) from None
+        record = strict.read(cls, line, "record", SCHEMA)
+        _require_order(record)
+        return record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunManifest:
-    """What a run was, written last: a folder without it is not a finished run.
-
-    Attributes:
-        run: run id, ``YYYYmmddTHHMMSSZ-<6 hex>``.
-        status: ``complete``, ``interrupted`` or ``failed``; only ``complete`` may lead to a verdict.
-        experiment: experiment name.
-        configuration: the resolved experiment as plain data.
-        configuration_hash: hash over ``configuration``, 12 hex digits.
-        started_utc, ended_utc: ISO 8601 with Z.
-        environment: machine, versions, engine, what was emulated: plain data.
-        variants: variant name to {"url", "model", "mode", "draft", "window", "role": "baseline" |
-            "speculative"}.
-        counts: records by variant and outcome, warm-up left out: ``{"baseline": {"ok": 24}}``.
-        server_counters: per variant, differences of the server's speculation counters over the run, or None
-            where not reported.
-        records_sha256: of ``records.jsonl``.
-        problem: what ended a run that is not ``complete``, for a person to read.
-        points: what became of each load and variant, where the run had several loads.
-    """
-
-    run: str
-    status: Literal["complete", "interrupted", "failed"]
-    experiment: str
-    configuration: dict[str, Any]
-    configuration_hash: str
-    started_utc: str
-    ended_utc: str
-    environment: dict[str, Any]
-    variants: dict[str, dict[str, Any]]
-    counts: dict[str, dict[str, int]]
-    server_counters: dict[str, dict[str, Any] | None]
-    records_sha256: str
-    problem: str | None = None
-    points: tuple[Point, ...] = ()
-    schema: int = SCHEMA
-
-    def to_json(self) -> str:
-        """The whole of ``manifest.json``."""
-        return json.dumps(dataclasses.asdict(self), ensure_ascii=False, indent=2) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str) -> RunManifest:
-        """Reads ``manifest.json`` back.
-
-        Raises:
-            ValueError: not JSON, another schema, or a field missing, unknown or of another type.
-        """
-        raw = _of_this_schema(text, "manifest")
-        _require_types(_types_of(cls), raw)
-        _require_types(_CONFIGURATION, raw.get("configuration", {}), "configuration.")
-        for variant, facts in raw.get("variants", {}).items():
-            _require_types(_VARIANT, facts, f"variants.{variant}.")
-        raw["points"] = tuple(Point(**point) for point in raw.get("points", ()))
-        try:
-            return cls(**raw)
-        except TypeError as error:
-            raise ValueError(str(error)) from None
-
-
-def _of_this_schema(text: str, what: str) -> dict[str, Any]:
-    try:
-        raw: Any = json.loads(text)
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
-    if not isinstance(raw, dict) or cast("dict[str, Any]", raw).get("schema") != SCHEMA:
-        raise ValueError(f"not a {what} of schema {SCHEMA}")
-    return cast("dict[str, Any]", raw)
-
-
-_types_of = functools.cache(get_type_hints)
-
-
-_CONFIGURATION: dict[str, Any] = {
-    "serving": dict[str, Any],
-    "capacity": dict[str, Any],
-    "variants": tuple[dict[str, Any], ...],
-}
-_VARIANT: dict[str, Any] = {"url": str, "role": str, "window": int | None} | dict.fromkeys(
-    ("model", "mode", "draft", "engine"), str | None
-)
-"""Types inside the manifest's plain data, of what the reports read there."""
-
-
-def _require_types(kinds: dict[str, Any], raw: dict[str, Any], place: str = "") -> None:
-    for name, kind in kinds.items():
-        if name in raw and not _fits(raw[name], kind):
-            shown = str(kind).replace("typing.", "") if get_args(kind) else kind.__name__
-            raise ValueError(f"{place}{name} = {reprlib.repr(raw[name])} is not {shown}")
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether JSON gave what the annotation says: a list for a tuple, an object for a dict or a dataclass."""
-    arguments = get_args(kind)
-    match get_origin(kind) or kind:
-        case union if union is UnionType:
-            return any(_fits(value, choice) for choice in arguments)
-        case literal if literal is Literal:
-            return value in arguments
-        case container if container is tuple:
-            if not isinstance(value, list):
-                return False
-            items = cast("list[Any]", value)
-            # Whether a number fits depends on its type alone: one of each type stands for the thousands that
-            # a record holds.
-            return all(
-                _fits(item, arguments[0])
-                for item in ({type(i): i for i in items}.values() if arguments[0] in (int, float) else items)
-            )
-        case container if container is dict:
-            return isinstance(value, dict) and all(
-                _fits(item, arguments[1]) for item in cast("dict[str, Any]", value).values()
-            )
-        case anything if anything is Any:
-            return True
-        case number if number in (int, float):
-            return isinstance(value, (int, number)) and not isinstance(value, bool)
-        case part if dataclasses.is_dataclass(part):
-            known = _types_of(part)
-            given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-            return given.keys() == known.keys() and all(
-                _fits(given[name], inner) for name, inner in known.items()
-            )
-        case plain:
-            return isinstance(value, plain)
-
-
-def _require_chunks(raw: dict[str, Any]) -> None:
-    times: list[float] = raw.get("chunk_times", [])
+def _require_order(record: RequestRecord) -> None:
+    times = record.chunk_times
     for name in ("chunk_tokens", "chunk_steps"):
-        if raw.get(name) is not None and len(raw[name]) != len(times):
-            raise ValueError(f"{name} has {len(raw[name])} values, and chunk_times has {len(times)}")
-    if any(not 0 < time < math.inf for time in times) or any(
-        later < time for time, later in itertools.pairwise(times)
+        values: tuple[int, ...] | None = getattr(record, name)
+        if values is not None and len(values) != len(times):
+            raise ValueError(f"{name} has {len(values)} values, and chunk_times has {len(times)}")
+    if times and not (
+        times[0] > 0
+        and all(map(math.isfinite, times))
+        and all(map(operator.le, times, itertools.islice(times, 1, None)))
     ):
         raise ValueError(f"chunk_times = {reprlib.repr(times)} are not ascending seconds above 0")
-    counts: list[int] = raw.get("chunk_tokens") or []
-    if any(count < 1 for count in counts) or any(
-        later <= count for count, later in itertools.pairwise(counts)
-    ):
+    counts = record.chunk_tokens or ()
+    if counts and not (counts[0] > 0 and all(map(operator.lt, counts, itertools.islice(counts, 1, None)))):
         raise ValueError(f"chunk_tokens = {reprlib.repr(counts)} do not rise with every chunk")
 
 
@@ -317,7 +187,7 @@ def read_records(path: Path) -> Iterator[RequestRecord]:
             try:
                 yield RequestRecord.from_json(line)
             except ValueError as error:
-                raise ValueError(f"{path}:{number}: {error}") from None
+                raise type(error)(f"{path}:{number}: {error}") from None
 
 
 def measured(records: Iterable[RequestRecord]) -> Iterator[RequestRecord]:

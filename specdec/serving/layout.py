@@ -7,7 +7,6 @@ from __future__ import annotations
 
 MODELS = "models/"
 ARTIFACTS = "artifacts/"
-RUNS = "runs/"
 
 MODEL_MARKER = ".complete.json"
 """In a model's folder: {"model", "revision", "commit", "files": [{"path", "size", "digest"}]}."""

@@ -8,7 +8,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from specdec.runs.record import RequestRecord, RunManifest, ServerSpeculation
+from specdec.runs.manifest import RunManifest
+from specdec.runs.record import RequestRecord, ServerSpeculation
 
 PLAIN_STEP = 0.045
 

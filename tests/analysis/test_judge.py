@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from specdec.analysis.judge import judge
 from specdec.analysis.verdict import Verdict
 from specdec.catalog.conventions import NXDI_FUSED, TEXTBOOK
 from specdec.catalog.prices import NodePrice
+from specdec.experiment.reading import load
 from specdec.runs.record import RequestRecord, ServerSpeculation
 from tests.analysis.simulate import manifest, service
 
@@ -23,17 +25,14 @@ PRICE = NodePrice(
     source="test",
     date=None,
 )
-CONFIGURATION = {
-    "capacity": {"instance_type": "trn2.48xlarge", "purchase": "on-demand"},
-    "serving": {
-        "stack": "vllm-0.9.1-sdk-2.26.1",
-        "target": "Qwen/Qwen3-32B",
-        "devices": 8,
-        "tensor_parallel_degree": 32,
-    },
-    "variants": [{"name": "baseline"}, {"name": "fast", "devices": 8}],
-    "regions": ["us-east-2"],
-}
+EXPERIMENT = load(Path(__file__).parents[2] / "experiment.toml")
+
+
+def configuration(**more: Any) -> dict[str, Any]:
+    """The shipped experiment with its second variant called ``fast``, as a run keeps it."""
+    plain = EXPERIMENT.resolved() | more
+    plain["variants"][1]["name"] = "fast"
+    return plain
 
 
 def kept(_position: int) -> float:
@@ -229,7 +228,7 @@ def test_a_server_that_does_not_speculate_is_named_and_no_evidence() -> None:
 
 
 def test_money_for_the_share_and_for_the_whole_node() -> None:
-    found = verdict(plain("easy") + fast("easy"), configuration=CONFIGURATION)
+    found = verdict(plain("easy") + fast("easy"), configuration=configuration())
     base = found.measurement("baseline", "easy")
     assert base is not None
     assert base.cost is not None
@@ -241,7 +240,7 @@ def test_money_for_the_share_and_for_the_whole_node() -> None:
 
 
 def test_roofline_of_the_published_baseline() -> None:
-    found = verdict(plain("easy") + fast("easy"), configuration=CONFIGURATION)
+    found = verdict(plain("easy") + fast("easy"), configuration=configuration())
     base = found.rooflines[0]
     # 64 GB of weights over 8 * 2.9 TB/s is 2.76 ms, of 45 ms 6%.
     assert base.limit_tpot == pytest.approx(2.76e-3, rel=0.03)
@@ -249,10 +248,43 @@ def test_roofline_of_the_published_baseline() -> None:
     assert "tune the baseline" in base.says
 
 
+def test_a_model_of_ones_own_has_a_roof_too() -> None:
+    plain_facts = {
+        "architecture": "Qwen3ForCausalLM",
+        "tokenizer": "Qwen3",
+        "layers": 32,
+        "hidden_size": 4096,
+        "attention_heads": 32,
+        "kv_heads": 8,
+        "head_size": 128,
+        "intermediate_size": 12288,
+        "vocabulary": 151936,
+        "max_positions": 40960,
+        "tied_embeddings": False,
+        "parameters": 8_000_000_000,
+        "revision": "main",
+    }
+    own = EXPERIMENT.resolved()["serving"] | {"target": "acme/Own-8B"}
+    found = verdict(
+        plain("easy") + fast("easy"),
+        configuration=configuration(serving=own, models={"acme/Own-8B": plain_facts}),
+    )
+    # 16 GB of weights, less the rows of the input embedding that a step does not read, over 8 * 2.9 TB/s.
+    read = 16e9 - 2 * 151936 * 4096
+    assert found.rooflines[0].limit_tpot == pytest.approx(read / 23.2e12, rel=0.03)
+
+
+def test_a_configuration_of_another_version_gives_no_price_and_no_roof() -> None:
+    odd = configuration() | {"unheard_of": 1}
+    found = verdict(plain("easy") + fast("easy"), configuration=odd, price=None)
+    assert found.price is None
+    assert found.rooflines == ()
+
+
 def test_a_run_on_this_machine_has_no_price_and_no_roof() -> None:
     found = verdict(
         plain("easy") + fast("easy"),
-        configuration=CONFIGURATION,
+        configuration=configuration(),
         environment={"engine": {"name": "llama.cpp"}},
         price=None,
     )
@@ -263,7 +295,7 @@ def test_a_run_on_this_machine_has_no_price_and_no_roof() -> None:
 
 
 def test_convention_follows_the_serving_stack() -> None:
-    assert convention_of(manifest({}, configuration=CONFIGURATION)) is NXDI_FUSED
+    assert convention_of(manifest({}, configuration=configuration())) is NXDI_FUSED
     assert convention_of(manifest({}, configuration={})) is TEXTBOOK
 
 

@@ -16,9 +16,10 @@ from specdec.analysis.step_reading import read_steps, step_source
 from specdec.analysis.sweep_plan import plan_sweep
 from specdec.analysis.window import fit
 from specdec.catalog.conventions import TEXTBOOK
-from specdec.catalog.prices import PRICES, known_price, price_of
+from specdec.catalog.prices import PRICES, known_price
 from specdec.commands.tune import command
 from specdec.errors import BadInputError
+from specdec.experiment.reading import parse
 from tests.analysis.simulate import counted, record, service
 
 
@@ -82,7 +83,8 @@ def test_a_disputed_price_is_never_chosen() -> None:
 
 
 def test_the_experiments_own_price_wins() -> None:
-    found = price_of({"capacity": {"instance_type": "trn2.48xlarge"}, "cost": {"node_usd_per_hour": 20.0}})
+    text = (Path(__file__).parents[2] / "experiment.toml").read_text(encoding="utf-8")
+    found = parse(f"{text}\n[cost]\nnode_usd_per_hour = 20.0\n").price("us-east-2")
     assert found is not None
     assert (found.usd_per_hour, found.purchase) == (20.0, "experiment")
 

@@ -14,7 +14,8 @@ from specdec.benchmark.prompts import Prompt
 from specdec.benchmark.run import run
 from specdec.golden.server import GoldenServer
 from specdec.golden.settings import Settings
-from specdec.runs.record import RequestRecord, RunManifest, read_records
+from specdec.runs.manifest import RunManifest
+from specdec.runs.record import RequestRecord, read_records
 
 Start = Callable[[Settings], tuple[GoldenServer, str]]
 MakePlan = Callable[..., Plan]

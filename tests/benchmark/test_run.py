@@ -24,7 +24,8 @@ from specdec.errors import BadInputError, EnvironmentFault
 from specdec.experiment.reading import parse
 from specdec.golden.settings import Settings
 from specdec.golden.truth import Speculation, Uniform
-from specdec.runs.record import RunManifest, read_records
+from specdec.runs.manifest import RunManifest
+from specdec.runs.record import read_records
 
 from .conftest import MakePlan, Measure, Start
 

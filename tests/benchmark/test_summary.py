@@ -5,7 +5,8 @@ import pytest
 
 from specdec.benchmark.summary import summarize
 from specdec.report.run_table import as_table
-from specdec.runs.record import RequestRecord, RunManifest
+from specdec.runs.manifest import RunManifest
+from specdec.runs.record import RequestRecord
 
 FILLED = {
     "chunk_times": (0.2, 0.23, 0.26, 0.32),

@@ -12,7 +12,7 @@ from specdec.experiment.reading import load, parse
 from specdec.operate import kubernetes
 from specdec.operate.clone import with_region
 from specdec.operate.nodes import Step, resize, status
-from specdec.runs.record import RunManifest
+from specdec.runs.manifest import RunManifest
 from tests.operate.conftest import DEFAULT, REGION, StubbedAws, moment
 
 EXPERIMENT = load(DEFAULT)

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from specdec.runs.record import RequestRecord, RunManifest
+from specdec.runs.manifest import RunManifest
+from specdec.runs.record import RequestRecord
 
 NOW = datetime(2026, 11, 29, 12, 0, 30, tzinfo=UTC)
 

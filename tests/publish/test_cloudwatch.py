@@ -269,7 +269,7 @@ def test_a_broken_journal_stops_rather_than_guesses(folder: Path) -> None:
 
 
 def test_an_unfinished_run_is_not_published(tmp_path: Path) -> None:
-    with pytest.raises(SpecdecError, match="is not a finished run"):
+    with pytest.raises(SpecdecError, match="holds neither"):
         publish(tmp_path, FakeCloudWatch())
 
 

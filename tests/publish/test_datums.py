@@ -14,7 +14,8 @@ from specdec.metrics import ALL
 from specdec.metrics.tpot import TPOT
 from specdec.publish import datums, series
 from specdec.publish.datums import Datum
-from specdec.runs.record import RunManifest, ServerSpeculation
+from specdec.runs.manifest import RunManifest
+from specdec.runs.record import ServerSpeculation
 from tests.publish.runs import NOW, record, utc
 
 PLACE = (series.FAILED_RUNS, ("exp",), NOW)

@@ -24,6 +24,7 @@ from specdec.publish import cloudwatch
 from specdec.rehearsal.emulator import EmbeddedAws
 from specdec.rehearsal.emulator.embedded import Session
 from specdec.runs import bucket as run_bucket
+from specdec.runs.folder import read_run
 from tests.publish.runs import record, write
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +63,7 @@ def test_a_run_goes_to_the_bucket_manifest_last_and_comes_back_whole(
     assert run_bucket.upload(folder, s3, BUCKET) == 3
     run = "20261129T120000Z-abc123"
     assert order[-1] == f"runs/{run}/manifest.json"
-    assert run in run_bucket.runs(s3, BUCKET)
+    assert run in [found.run for found in run_bucket.ended(s3, BUCKET)]
     back = run_bucket.download(run, s3, BUCKET, tmp_path / "back")
     for path in ("records.jsonl", "manifest.json", "llmperf/log.txt"):
         assert (back / path).read_bytes() == (folder / path).read_bytes()
@@ -75,11 +76,11 @@ def test_changed_records_an_unfinished_run_and_a_missing_one_are_told_apart(
     folder = write(tmp_path / "run", [record()])
     run_bucket.upload(folder, s3, BUCKET, run="changed")
     s3.put_object(Bucket=BUCKET, Key="runs/changed/records.jsonl", Body=b"{}\n")
-    with pytest.raises(SpecdecError, match="is not what the manifest was written for"):
+    with pytest.raises(SpecdecError, match="is not the file that the manifest was written for"):
         run_bucket.download("changed", s3, BUCKET, tmp_path)
     (folder / "manifest.json").unlink()
     run_bucket.upload(folder, s3, BUCKET, run="cut")
-    assert "cut" not in run_bucket.runs(s3, BUCKET)
+    assert "cut" not in [found.run for found in run_bucket.ended(s3, BUCKET)]
     with pytest.raises(SpecdecError, match="is not finished"):
         run_bucket.download("cut", s3, BUCKET, tmp_path)
     with pytest.raises(SpecdecError, match="is not there"):
@@ -202,7 +203,8 @@ def test_the_pod_measures_publishes_and_stores_and_all_of_it_agrees(
     s3 = aws.session(REGION).client("s3")
     run = next(line.split()[2] for line in ran.stdout.splitlines() if " run 2" in line)
     folder = run_bucket.download(run, s3, BUCKET, tmp_path / "back")
-    manifest, records = cloudwatch.load_run(folder)
+    found = read_run(folder)
+    manifest, records = found.manifest, found.records
     assert (manifest.status, manifest.environment["stack"]) == ("complete", "exp-us-east-2")
     back = cloudwatch.read_back(
         folder, aws.session(REGION).client("cloudwatch"), experiment=manifest.experiment, wait_seconds=10

@@ -14,7 +14,8 @@ import pytest
 
 from specdec.rehearsal.emulator import CHECKOUT
 from specdec.report import write
-from specdec.runs.record import RunManifest, read_records
+from specdec.runs.manifest import RunManifest
+from specdec.runs.record import read_records
 
 pytestmark = pytest.mark.alone
 

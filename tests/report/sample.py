@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from specdec.experiment.reading import load
-from specdec.runs.record import RequestRecord, RunManifest
+from specdec.runs.manifest import MeasuredVariant, RunManifest
+from specdec.runs.record import RequestRecord
 
 RUN = "20261129T180000Z-5a17ed"
 BASE_STEP = 0.045
@@ -164,7 +165,7 @@ def manifest(
     counts: dict[str, Counter[str]] = {}
     for record in lines:
         counts.setdefault(record.variant, Counter())[record.outcome] += 1
-    variants: dict[str, dict[str, Any]] = {}
+    variants: dict[str, MeasuredVariant] = {}
     for name in counts:
         fast = name != "baseline"
         variants[name] = {

@@ -15,6 +15,7 @@ from botocore.stub import Stubber
 from click.testing import CliRunner, Result
 
 from specdec.cli import cli
+from specdec.deployed.stack import bucket_of
 from specdec.errors import (
     EXIT_BAD_INPUT,
     EXIT_ENVIRONMENT,
@@ -23,7 +24,7 @@ from specdec.errors import (
     EnvironmentFault,
     SpecdecError,
 )
-from specdec.runs.find import bucket_of, find
+from specdec.runs.find import find
 from tests.report.sample import CASES, RUN, records, write_run
 
 BUCKET = "specdec-models"
@@ -189,7 +190,7 @@ def test_bucket_is_found_without_an_output(session: _Session) -> None:
     session.stub.add_response(
         "list_stack_resources", {"StackResourceSummaries": [made]}, {"StackName": STACK}
     )
-    assert bucket_of(STACK, session, "us-east-2") == BUCKET
+    assert bucket_of(STACK, session.cloudformation) == BUCKET
 
 
 def test_stack_that_is_not_there(session: _Session, tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ def test_manifest_of_another_schema(run: Path) -> None:
     raw = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
     (run / "manifest.json").write_text(json.dumps(raw | {"schema": 9}), encoding="utf-8")
     message = _refusal(run)
-    assert "has schema 9" in message
-    assert "use the version of specdec that wrote the run" in message
+    assert "is a manifest of schema 9" in message
+    assert "Use the version of specdec that wrote the run" in message
 
 
 def test_records_missing(run: Path) -> None:
@@ -77,8 +77,8 @@ def test_records_of_another_schema(run: Path) -> None:
     text = (run / "records.jsonl").read_text(encoding="utf-8").replace('"schema":1', '"schema":2')
     (run / "records.jsonl").write_text(text, encoding="utf-8")
     message = _refusal(run)
-    assert "1: not a record of schema 1" in message
-    assert "use the version of specdec that wrote the run" in message
+    assert "1: is a record of schema 2" in message
+    assert "Use the version of specdec that wrote the run" in message
 
 
 def _rewrite(run: Path, record: dict[str, object]) -> None:
@@ -98,21 +98,23 @@ def _rewrite_manifest(run: Path, **changes: object) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"output_tokens": "many"}, "output_tokens = 'many' is not int | None"),
-        ({"output_tokens": True}, "output_tokens = True is not int | None"),
-        ({"sent": None}, "sent = None is not float"),
-        ({"text": 7}, "text = 7 is not str"),
-        ({"outcome": "fine"}, "outcome = 'fine' is not Literal"),
-        ({"chunk_times": None}, "chunk_times = None is not tuple[float, ...]"),
-        ({"chunk_times": [1, "2"]}, "chunk_times = [1, '2'] is not tuple[float, ...]"),
+        ({"output_tokens": "many"}, "output_tokens = 'many': input should be a valid integer"),
+        ({"output_tokens": True}, "output_tokens = True: input should be a valid integer"),
+        ({"sent": None}, "sent = None: input should be a valid number"),
+        ({"text": 7}, "text = 7: input should be a valid string"),
+        ({"outcome": "fine"}, "outcome = 'fine': input should be 'ok', "),
+        ({"chunk_times": None}, "chunk_times = None: input should be a valid array"),
+        ({"chunk_times": [1, "2"]}, "chunk_times[1] = '2': input should be a valid number"),
         ({"chunk_times": "absent"}, "chunk_tokens has 20 values, and chunk_times has 0"),
         ({"chunk_tokens": [1, 2]}, "chunk_tokens has 2 values, and chunk_times has 20"),
         ({"chunk_steps": [1, 2]}, "chunk_steps has 2 values, and chunk_times has 20"),
         ({"chunk_times": [0] * 20}, "are not ascending seconds above 0"),
         ({"chunk_times": [0.2, float("nan"), *[0.3] * 18]}, "are not ascending seconds above 0"),
         ({"chunk_tokens": [1] * 20}, "do not rise with every chunk"),
-        ({"server": {"drafts": 1}}, "ServerSpeculation | None"),
-        ({"server": 3}, "server = 3 is not"),
+        ({"server": {"drafts": 1}}, "server.draft_tokens is missing"),
+        ({"server": 3}, "server = 3: input should be an object"),
+        ({"colour": "red"}, "colour is not known"),
+        ({"run": "absent"}, "run is missing"),
     ],
     ids=str,
 )
@@ -131,20 +133,16 @@ def test_a_record_of_wrong_types_or_lengths_is_named_by_line_and_field(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"variants": 7}, "variants = 7 is not dict[str, dict[str, Any]]"),
-        ({"variants": {"baseline": 7}}, "is not dict[str, dict[str, Any]]"),
+        ({"variants": 7}, "variants = 7: input should be an object"),
+        ({"variants": {"baseline": 7}}, "variants.baseline = 7: input should be an object"),
         (
             {"variants": {"baseline": {"window": "wide"}}},
-            "variants.baseline.window = 'wide' is not int | None",
+            "variants.baseline.window = 'wide': input should be a valid integer",
         ),
-        ({"configuration": {"serving": 7}}, "configuration.serving = 7 is not dict[str, Any]"),
-        (
-            {"configuration": {"variants": [7]}},
-            "configuration.variants = [7] is not tuple[dict[str, Any], ...]",
-        ),
-        ({"environment": None}, "environment = None is not dict[str, Any]"),
-        ({"status": "fine"}, "status = 'fine' is not Literal"),
-        ({"counts": {"baseline": {"ok": "many"}}}, "is not dict[str, dict[str, int]]"),
+        ({"configuration": 7}, "configuration = 7: input should be an object"),
+        ({"environment": None}, "environment = None: input should be an object"),
+        ({"status": "fine"}, "status = 'fine': input should be 'complete', "),
+        ({"counts": {"baseline": {"ok": "many"}}}, "counts.baseline.ok = 'many': input should be"),
     ],
     ids=str,
 )
@@ -159,7 +157,7 @@ def test_a_manifest_of_wrong_types_is_named_by_field(
 
 def test_a_manifest_nested_without_end(run: Path) -> None:
     (run / "manifest.json").write_text("[" * 5000, encoding="utf-8")
-    assert "is not a run manifest: is nested too deeply" in _refusal(run)
+    assert "is not a run manifest: is invalid JSON: recursion limit exceeded" in _refusal(run)
 
 
 def _cut_short(text: str) -> str:

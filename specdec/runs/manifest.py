@@ -1,0 +1,116 @@
+"""What a run was, as stored in ``manifest.json``."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from typing_extensions import TypedDict
+
+from specdec.runs import strict
+from specdec.runs.point import Point
+from specdec.text import json_of
+
+if TYPE_CHECKING:
+    from specdec.experiment.fields import Experiment
+
+MANIFEST = "manifest.json"
+"""Name of the file in a run folder. It is written last: a folder without it is not a finished run."""
+
+SCHEMA = 1
+
+Status = Literal["complete", "interrupted", "failed"]
+
+_OPEN = {"strict": True, "extra": "allow"}
+
+
+class MeasuredVariant(TypedDict, total=False):
+    """One variant as it was measured: base URL, role, name of the model that was asked for; mode, draft and
+    window, None for a baseline or where not known; and ``owned_by`` of the served model where the server
+    tells.
+    """
+
+    __pydantic_config__ = _OPEN  # pyright: ignore[reportGeneralTypeIssues]
+
+    url: str
+    role: Literal["baseline", "speculative"]
+    model: str | None
+    mode: str | None
+    draft: str | None
+    window: int | None
+    engine: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunManifest:
+    """What a run was, written last: a folder without it is not a finished run.
+
+    Attributes:
+        run: run id, ``YYYYmmddTHHMMSSZ-<6 hex>``.
+        status: only ``complete`` may lead to a verdict.
+        experiment: experiment name.
+        configuration: the resolved experiment as plain data.
+        configuration_hash: hash over ``configuration``, 12 hex digits.
+        started_utc, ended_utc: ISO 8601 with Z.
+        environment: machine, versions, engine, what was emulated: plain data.
+        variants: by variant name.
+        counts: records by variant and outcome, warm-up left out: ``{"baseline": {"ok": 24}}``.
+        server_counters: per variant, differences of the server's speculation counters over the run, or None
+            where not reported.
+        records_sha256: of ``records.jsonl``.
+        problem: what ended a run that is not ``complete``, for a person to read.
+        points: what became of each load and variant, where the run had several loads.
+    """
+
+    __pydantic_config__ = strict.CONFIG
+
+    run: str
+    status: Status
+    experiment: str
+    configuration: dict[str, Any]
+    configuration_hash: str
+    started_utc: str
+    ended_utc: str
+    environment: dict[str, Any]
+    variants: dict[str, MeasuredVariant]
+    counts: dict[str, dict[str, int]]
+    server_counters: dict[str, dict[str, Any] | None]
+    records_sha256: str
+    problem: str | None = None
+    points: tuple[Point, ...] = ()
+    schema: int = SCHEMA
+
+    def to_json(self) -> str:
+        """The whole of ``manifest.json``."""
+        return json_of(dataclasses.asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> RunManifest:
+        """Reads ``manifest.json`` back.
+
+        Raises:
+            OtherSchemaError: another schema.
+            ValueError: not JSON, or a field missing, unknown or of another type.
+        """
+        return strict.read(cls, text, "manifest", SCHEMA)
+
+    @property
+    def outcome(self) -> str:
+        """How the run ended: ``complete``, or ``interrupted`` or ``failed`` with the reason behind it."""
+        return self.status if self.problem is None else f"{self.status}: {self.problem}"
+
+    @functools.cached_property
+    def configured(self) -> Experiment | None:
+        """The experiment that ``configuration`` is. None where the run had none, as a `bench` without
+        ``--experiment``, or where its fields are not those of this version.
+        """
+        from pydantic import ValidationError
+
+        from specdec.experiment.fields import Experiment
+
+        try:
+            return Experiment.model_validate_json(json_of(self.configuration))
+        except ValidationError:
+            return None
