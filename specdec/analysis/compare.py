@@ -1,13 +1,18 @@
-"""Compares two runs: the same prompts on another day, in another region, or with another configuration."""
+"""Compares two runs: the same prompts on another day, in another region, or with another configuration.
+
+Two runs are two days, and a day disturbs every request of it: with one day on each side no number of prompts
+tells a change from a bad day. A baseline that both runs measured unchanged does: each variant is compared by
+how much more it changed than this reference.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
 
-from specdec.analysis.moderation import common_spread
-from specdec.analysis.pairing import log_ratios, pairs
-from specdec.analysis.significance import decide, paired_ratio, row_level
+from specdec.analysis.pairing import LogRatio, log_ratios, pairs
+from specdec.analysis.significance import ReadTogether, decide, paired_ratio, row_level
 from specdec.analysis.verdict import Decision, PairedRatio
 from specdec.errors import BadInputError, Mistake
 from specdec.metrics.tpot import TPOT
@@ -29,15 +34,17 @@ class Row:
 
     Attributes:
         variant, test_case: which.
-        ratio: TPOT of the first run over that of the second; above 1 the second is faster. None without a
-            common prompt.
-        decision: from the ratio.
+        ratio: TPOT of the first run over that of the second; above 1 the second is faster. Where
+            ``against_day`` holds, over the same ratio of the reference. None without a common prompt.
+        decision: from the ratio; ``undecided`` where only the days are compared.
+        against_day: whether what the reference changed by, the day's own change, is taken out.
     """
 
     variant: str
     test_case: str
     ratio: PairedRatio | None
     decision: Decision
+    against_day: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +53,15 @@ class Change:
 
     Attributes:
         first, second: the runs, ``second`` being judged against ``first``.
+        reference: the baseline that both runs measured unchanged; None where there is none, and nothing is
+            decided then.
         rows: per variant and test case that both have.
         sentence: the answer.
     """
 
     first: Run
     second: Run
+    reference: str | None
     rows: tuple[Row, ...]
     sentence: str
 
@@ -87,13 +97,54 @@ def compare(first: Run, second: Run) -> Change:
                 raise _wrong(
                     second, f"asked other prompts: {said}", "Compare runs of one prompt set on one model"
                 )
-    clusters = {key: log_ratios(pairs(own[key], other[key]), TPOT.of) for key in common}
-    level, spread = row_level(len(common)), common_spread(list(clusters.values()))
+    reference = _reference(first, second, common)
+    changes = {key: log_ratios(pairs(own[key], other[key]), TPOT.of) for key in common}
+    relative = {
+        key: _less(changes[key], changes[reference, key[1]])
+        for key in common
+        if reference is not None and key[0] != reference and (reference, key[1]) in changes
+    }
+    known = ReadTogether.of([(key[0], row) for key, row in relative.items()])
     rows: list[Row] = []
     for key in common:
-        ratio = paired_ratio(clusters[key], level=level, common=spread)
-        rows.append(Row(*key, ratio, decide(ratio.interval if ratio else None)))
-    return Change(first, second, tuple(rows), _sentence(rows, first, second))
+        if key in relative:
+            ratio = known.ratio(key[0], relative[key])
+            rows.append(Row(*key, ratio, decide(ratio.interval if ratio else None), against_day=True))
+        else:
+            # The day is a block without a second one: nothing tells its disturbance from a change.
+            ratio = paired_ratio(changes[key], level=row_level(len(common)))
+            rows.append(Row(*key, ratio and replace(ratio, interval=None, unknown="blocks"), "undecided"))
+    return Change(first, second, reference, tuple(rows), _sentence(rows, first, second))
+
+
+def _reference(first: Run, second: Run, common: Sequence[tuple[str, str]]) -> str | None:
+    """The first baseline that both runs measured with the same settings."""
+    for name in dict.fromkeys(variant for variant, _ in common):
+        sides = [
+            (
+                {key: run.manifest.variants[name].get(key) for key in ("role", "model", "engine")},
+                run.manifest.configuration.get("serving"),
+                [
+                    own
+                    for own in run.manifest.configuration.get("variants", [])
+                    if own.get("name") == name and "url" not in own
+                ],
+            )
+            for run in (first, second)
+        ]
+        if sides[0] == sides[1] and sides[0][0]["role"] == "baseline":
+            return name
+    return None
+
+
+def _less(row: Sequence[LogRatio], reference: Sequence[LogRatio]) -> tuple[LogRatio, ...]:
+    """What a row changed by beyond the reference, prompt by prompt."""
+    means: dict[tuple[str, str], list[float]] = {}
+    for pair in reference:
+        means.setdefault(pair.prompt, []).append(pair.value)
+    return tuple(
+        replace(pair, value=pair.value - fmean(means[pair.prompt])) for pair in row if pair.prompt in means
+    )
 
 
 def _by_row(run: Run) -> Mapping[tuple[str, str], list[RequestRecord]]:

@@ -9,15 +9,15 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from specdec.analysis.acceptance import acceptance, reports_proposals
+from specdec.analysis.blocks import block_spread
 from specdec.analysis.conventions import convention_of, is_local
 from specdec.analysis.cost import in_flight, token_cost
 from specdec.analysis.drafts import compare_drafts
-from specdec.analysis.moderation import NOTHING_COMMON, CommonSpread, common_spread
 from specdec.analysis.pairing import Pair, log_ratios, pairs
 from specdec.analysis.parity import parity
 from specdec.analysis.roofline import roofline
 from specdec.analysis.sentences import caveats, comparison_sentence, overall_sentence
-from specdec.analysis.significance import JOINT_LEVEL, MARGIN, decide, paired_ratio, row_level, spread
+from specdec.analysis.significance import JOINT_LEVEL, MARGIN, ReadTogether, decide, paired_ratio, spread
 from specdec.analysis.step_reading import step_source
 from specdec.analysis.verdict import (
     ClassSummary,
@@ -128,8 +128,8 @@ class _Judge:
         measurements = tuple(
             self.measurement(variant, case) for case in self.test_cases for variant in self.manifest.variants
         )
-        comparisons, common, level = self.comparisons(measurements)
-        classes = self.class_summaries(comparisons, common)
+        comparisons, known = self.comparisons(measurements)
+        classes = self.class_summaries(comparisons, known)
         windows = windows_of(self) if self.manifest.status == "complete" else ()
         mixes = [advice for advice in windows if advice.test_case is None]
         draft_names = {mix.draft for mix in mixes}
@@ -143,7 +143,7 @@ class _Judge:
             speculative=self.speculative,
             test_cases=self.test_cases,
             margin=MARGIN,
-            level=level,
+            level=JOINT_LEVEL,
             measurements=measurements,
             comparisons=comparisons,
             classes=classes,
@@ -202,29 +202,31 @@ class _Judge:
             cost=cost,
         )
 
-    def comparisons(
-        self, measurements: Sequence[Measurement]
-    ) -> tuple[tuple[Comparison, ...], CommonSpread, float]:
-        """Every row, what their spreads have in common, and the confidence with which all hold."""
+    def comparisons(self, measurements: Sequence[Measurement]) -> tuple[tuple[Comparison, ...], ReadTogether]:
+        """Every row, and what they know of each other."""
         medians = {(m.variant, m.test_case): m.tpot.median for m in measurements if m.tpot is not None}
         rows: list[tuple[str, str, str, bool, list[Pair]]] = []
         for case in self.test_cases:
-            known = [name for name in self.baselines if (name, case) in medians]
-            if not known:
+            timed = [name for name in self.baselines if (name, case) in medians]
+            if not timed:
                 continue
-            best = min(known, key=lambda name: medians[name, case])
+            best = min(timed, key=lambda name: medians[name, case])
             for variant in self.manifest.variants:
-                for against in dict.fromkeys((known[0], best)):
-                    if variant == against or (variant in self.baselines and against != known[0]):
+                for against in dict.fromkeys((timed[0], best)):
+                    if variant == against or (variant in self.baselines and against != timed[0]):
                         continue
                     paired = list(pairs(self.of(against, case), self.of(variant, case)))
                     rows.append((variant, against, case, against == best, paired))
-        clusters = [log_ratios(paired, TPOT.of) for *_, paired in rows]
-        common = common_spread(clusters)
-        level = row_level(len(rows))
+        tpots, ttfts, e2es = (
+            [((variant, against), log_ratios(paired, metric.of)) for variant, against, _, _, paired in rows]
+            for metric in (TPOT, TTFT, E2E)
+        )
+        known, known_ttft, known_e2e = (ReadTogether.of(each) for each in (tpots, ttfts, e2es))
         found: list[Comparison] = []
-        for (variant, against, case, is_best, paired), cluster in zip(rows, clusters, strict=True):
-            ratio = paired_ratio(cluster, level=level, common=common)
+        for (variant, against, case, is_best, paired), tpot, ttft, e2e in zip(
+            rows, tpots, ttfts, e2es, strict=True
+        ):
+            ratio = known.ratio(*tpot)
             text = parity(paired, self.of(against, case))
             complete = self.manifest.status == "complete"
             row = Comparison(
@@ -236,21 +238,20 @@ class _Judge:
                 decision=decide(ratio.interval if ratio else None) if complete else "undecided",
                 counts=complete and ratio is not None and text.state != "differs",
                 tpot=ratio,
-                ttft=paired_ratio(log_ratios(paired, TTFT.of), level=level),
-                e2e=paired_ratio(log_ratios(paired, E2E.of), level=level),
+                ttft=known_ttft.ratio(*ttft),
+                e2e=known_e2e.ratio(*e2e),
                 parity=text,
                 says="",
             )
             found.append(replace(row, says=comparison_sentence(row)))
-        return tuple(found), common, JOINT_LEVEL
+        return tuple(found), known
 
     def class_summaries(
-        self, comparisons: Sequence[Comparison], common: CommonSpread = NOTHING_COMMON
+        self, comparisons: Sequence[Comparison], known: ReadTogether
     ) -> tuple[ClassSummary, ...]:
         """Each speculative variant over all prompts of a class, against the best baseline of each test
         case.
         """
-        level = row_level(len(comparisons))
         found: list[ClassSummary] = []
         for prompt_class in dict.fromkeys(self.classes.values()):
             for variant in self.speculative:
@@ -266,7 +267,11 @@ class _Judge:
                     for row in rows
                     for p in pairs(self.of(row.against, row.test_case), self.of(variant, row.test_case))
                 ]
-                ratio = paired_ratio(log_ratios(paired, TPOT.of), level=level, common=common)
+                mixed = log_ratios(paired, TPOT.of)
+                # Where the best baseline changes with the test case, the pairs are a group of their own.
+                against = {row.against for row in rows}
+                blocks = known.blocks.get((variant, *against)) if len(against) == 1 else block_spread([mixed])
+                ratio = paired_ratio(mixed, level=known.level, common=known.common, blocks=blocks)
                 steps = [
                     found_acceptance.tokens_per_step
                     for row in rows

@@ -8,14 +8,13 @@ section 6.2). Rows that disagree get little of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, inf, log
 from statistics import fmean, median, variance
 
 from specdec.analysis.distributions import digamma, inverse_trigamma, trigamma
-
-_MANY = 10_000
+from specdec.analysis.pairing import LogRatio, prompt_means
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,41 +24,48 @@ class CommonSpread:
     Attributes:
         variance: of the log ratios over prompts, common to the rows.
         degrees: degrees of freedom it is worth; 0 means that nothing is borrowed.
+        most: degrees of freedom that all rows have together. No row can be worth more (the cap that limma
+            puts on borrowed degrees), however well the rows happen to agree.
     """
 
     variance: float
     degrees: float
+    most: float = inf
 
     def moderate(self, own: float, degrees: int) -> tuple[float, float]:
         """Moderated variance of a row and its degrees of freedom, from its own variance and degrees."""
         if self.degrees == inf:
-            return self.variance, _MANY
+            return self.variance, self.most
         total = self.degrees + degrees
-        return (self.degrees * self.variance + degrees * own) / total, total
+        return (self.degrees * self.variance + degrees * own) / total, min(total, self.most)
 
 
 NOTHING_COMMON = CommonSpread(0.0, 0.0)
 
 
-def common_spread(rows: Sequence[Mapping[tuple[str, str], Sequence[float]]]) -> CommonSpread:
-    """The prior that rows of clusters (see ``pairing.log_ratios``) agree on; ``NOTHING_COMMON`` with fewer
-    than three rows of two prompts and more.
+def common_spread(rows: Sequence[Sequence[LogRatio]]) -> CommonSpread:
+    """The prior that rows (see ``pairing.log_ratios``) agree on."""
+    samples = [means for row in rows if len(means := prompt_means(row)) > 1]
+    return prior([(variance(sample), len(sample) - 1) for sample in samples])
+
+
+def prior(variances: Sequence[tuple[float, int]]) -> CommonSpread:
+    """The prior that variances with their degrees of freedom (1 or more) agree on; ``NOTHING_COMMON`` with
+    fewer than three.
     """
-    samples = [[fmean(values) for values in row.values()] for row in rows if len(row) > 1]
-    if len(samples) < 3:
+    if len(variances) < 3:
         return NOTHING_COMMON
-    variances = [variance(sample) for sample in samples]
-    typical = median(variances)
+    typical = median(own for own, _ in variances)
     if typical <= 0:
         return NOTHING_COMMON
-    halves = [(len(sample) - 1) / 2 for sample in samples]
     # A row without any spread would have a logarithm of minus infinity; the floor is the one limma uses.
     logs = [
-        log(max(own, 1e-5 * typical)) - digamma(half) + log(half)
-        for own, half in zip(variances, halves, strict=True)
+        log(max(own, 1e-5 * typical)) - digamma(degrees / 2) + log(degrees / 2) for own, degrees in variances
     ]
-    excess = variance(logs) - fmean(trigamma(half) for half in halves)
+    most = float(sum(degrees for _, degrees in variances))
+    excess = variance(logs) - fmean(trigamma(degrees / 2) for _, degrees in variances)
     if excess <= 0:
-        return CommonSpread(exp(fmean(logs)), inf)
+        return CommonSpread(exp(fmean(logs)), inf, most)
     half_degrees = inverse_trigamma(excess)
-    return CommonSpread(exp(fmean(logs) + digamma(half_degrees) - log(half_degrees)), 2 * half_degrees)
+    own = exp(fmean(logs) + digamma(half_degrees) - log(half_degrees))
+    return CommonSpread(own, 2 * half_degrees, most)

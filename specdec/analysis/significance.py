@@ -2,23 +2,26 @@
 
 A prompt is the unit of chance: repeats of it are averaged first. The interval of a ratio is, at each end, the
 wider of two: Student's t on the logarithms, which knows what few prompts are worth (its spread steadied by
-the other rows, see ``moderation``), and the bootstrap percentile, which knows when the prompts are skewed.
+the other rows, see ``moderation``) and adds what blocks share (see ``blocks``), and the bootstrap percentile,
+which knows when the prompts are skewed.
 Rows that are read together share one error: each is given at the level ``1 - (1 - joint) / rows``
 (Bonferroni), so that two identical services are called different in few runs, not in few rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 from statistics import fmean, variance
 
 import numpy as np
 from numpy.typing import NDArray
 
+from specdec.analysis.blocks import BlockSpread, block_spread, shared_share
 from specdec.analysis.distributions import chi_square_quantile, t_quantile
-from specdec.analysis.moderation import NOTHING_COMMON, CommonSpread
+from specdec.analysis.moderation import NOTHING_COMMON, CommonSpread, common_spread
+from specdec.analysis.pairing import LogRatio, prompt_means
 from specdec.analysis.verdict import Decision, Interval, PairedRatio, Spread
 
 JOINT_LEVEL = 0.98
@@ -37,6 +40,9 @@ POWER = 0.9
 MIN_PROMPTS = 3
 """Fewest prompts with a spread to speak of. Below it there is no interval and no decision."""
 
+WIDEST = log(20)
+"""Half-width, as a logarithm, above which an interval says nothing: the design cannot tell."""
+
 SEED = 20260415
 RESAMPLES = 4000
 
@@ -47,58 +53,95 @@ def row_level(rows: int, joint: float = JOINT_LEVEL) -> float:
 
 
 def paired_ratio(
-    clusters: Mapping[tuple[str, str], Sequence[float]],
+    row: Sequence[LogRatio],
     *,
     level: float,
     common: CommonSpread = NOTHING_COMMON,
+    blocks: BlockSpread | None = None,
     margin: float = MARGIN,
     seed: int = SEED,
 ) -> PairedRatio | None:
     """Geometric mean ratio with its interval and the prompts that would settle it.
 
     Args:
-        clusters: logarithms of the ratio, grouped by prompt; see ``pairing.log_ratios``.
+        row: its pairs; see ``pairing.log_ratios``.
         level: confidence of the interval by itself.
-        common: what the rows read together say about the spread.
+        common: what the rows read together say about the spread between prompts.
+        blocks: what they say about the spread between blocks; None where they cannot tell.
         margin: relative difference that matters.
         seed: of the resampling, so that one run has one answer.
 
     Returns:
         None when there is no pair at all.
     """
-    if not clusters:
+    if not row:
         return None
-    means = [fmean(values) for values in clusters.values()]
+    means = prompt_means(row)
     count = len(means)
     center = fmean(means)
-    pair_count = sum(len(values) for values in clusters.values())
+    share = shared_share(row)
+    bare = PairedRatio(
+        value=exp(center),
+        interval=None,
+        prompts=count,
+        pairs=len(row),
+        needed_prompts=None,
+        more_prompts=None,
+        blocks=len({pair.block for pair in row}),
+    )
     if count < MIN_PROMPTS:
-        return PairedRatio(
-            value=exp(center),
-            interval=None,
-            prompts=count,
-            pairs=pair_count,
-            needed_prompts=None,
-            more_prompts=MIN_PROMPTS - count,
-        )
+        return replace(bare, more_prompts=MIN_PROMPTS - count, unknown="prompts")
+    if blocks is None and share > 0:
+        return replace(bare, unknown="blocks")
     moderated, degrees = common.moderate(variance(means), count - 1)
-    spread = sqrt(moderated)
-    half = t_quantile(degrees, (1 + level) / 2) * spread / sqrt(count)
+    own = moderated / count
+    widths = [_width(own, degrees, share * part, share * error, level) for part, error in _parts(blocks)]
+    half, total, degrees = min(widths)
+    if half > WIDEST:
+        return replace(bare, unknown="blocks" if share > 0 else "prompts")
     low, high = _bootstrap_mean(np.asarray(means), level, seed)
     interval = Interval(exp(min(low, center - half)), exp(max(high, center + half)), level)
-    plan = _Plan(spread=spread, borrowed=degrees - (count - 1), level=level)
-    needed = plan.to_find(log(1 + margin), pilot=count)
+    plan = _Plan(spread=sqrt(total * count), borrowed=degrees - (count - 1), level=level)
     more = 0
     if decide(interval, margin) == "undecided":
         more = max(1, plan.to_settle(center, log(1 + margin)) - count)
-    return PairedRatio(
-        value=exp(center),
+    return replace(
+        bare,
         interval=interval,
-        prompts=count,
-        pairs=pair_count,
-        needed_prompts=needed,
+        needed_prompts=plan.to_find(log(1 + margin), pilot=count),
         more_prompts=more,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTogether:
+    """What rows that are read together know of each other.
+
+    Attributes:
+        level: confidence of each row's interval.
+        common: spread between prompts.
+        blocks: spread between blocks, by group.
+    """
+
+    level: float
+    common: CommonSpread
+    blocks: Mapping[Hashable, BlockSpread | None]
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[Hashable, Sequence[LogRatio]]]) -> ReadTogether:
+        """From (group, row) pairs. Rows of one group share no pair: one variant against one baseline."""
+        groups: dict[Hashable, list[Sequence[LogRatio]]] = {}
+        for group, row in rows:
+            groups.setdefault(group, []).append(row)
+        return cls(
+            row_level(len(rows)),
+            common_spread([row for _, row in rows]),
+            {group: block_spread(members) for group, members in groups.items()},
+        )
+
+    def ratio(self, group: Hashable, row: Sequence[LogRatio]) -> PairedRatio | None:
+        """The ratio of one row of ``group``, see ``paired_ratio``."""
+        return paired_ratio(row, level=self.level, common=self.common, blocks=self.blocks.get(group))
 
 
 def decide(interval: Interval | None, margin: float = MARGIN) -> Decision:
@@ -117,8 +160,9 @@ class _Plan:
     """How many prompts a later run needs.
 
     Attributes:
-        spread: standard deviation of the log ratios over prompts.
-        borrowed: degrees of freedom that other rows lend.
+        spread: standard deviation of the log ratios over prompts, and what their blocks share, which grows
+            in number with the prompts.
+        borrowed: degrees of freedom that other rows lend, less what the blocks' uncertainty takes.
         level: confidence of the interval.
     """
 
@@ -132,7 +176,7 @@ class _Plan:
         The spread of ``pilot`` prompts is itself uncertain, so its upper 80% limit is planned with (Browne,
         Statistics in Medicine 14, 1995, "On the use of a pilot sample for sample size determination").
         """
-        degrees = pilot - 1 + self.borrowed
+        degrees = _rounded(pilot - 1 + self.borrowed)
         cautious = self.spread * sqrt(degrees / chi_square_quantile(degrees, 0.2))
         return self._fewest(
             lambda count: (
@@ -149,7 +193,7 @@ class _Plan:
         return self._fewest(lambda count: self._quantile(count, (1 + self.level) / 2) * self.spread, reach)
 
     def _quantile(self, count: int, probability: float) -> float:
-        return t_quantile(count - 1 + self.borrowed, probability)
+        return t_quantile(_rounded(count - 1 + self.borrowed), probability)
 
     def _fewest(self, width: Callable[[int], float], reach: float) -> int:
         # width(count) falls with count, so a count that is enough at the widest quantile bounds the search
@@ -161,6 +205,39 @@ class _Plan:
             middle = (low + high) // 2
             low, high = (low, middle) if width(middle) / sqrt(middle) <= reach else (middle + 1, high)
         return high
+
+
+def _parts(blocks: BlockSpread | None) -> tuple[tuple[float, float], ...]:
+    if blocks is None:
+        return ((0.0, 0.0),)
+    return (blocks.variance, blocks.uncertainty), (blocks.most, blocks.most_uncertainty)
+
+
+def _width(
+    own: float, degrees: float, shared: float, uncertainty: float, level: float
+) -> tuple[float, float, float]:
+    """Half-width of the interval of a mean, its variance, and the degrees of freedom of that.
+
+    Satterthwaite's degrees of a sum of two variances (Biometrics Bulletin 2, 1946).
+
+    Args:
+        own: variance from the spread between prompts.
+        degrees: degrees of freedom of ``own``.
+        shared: variance from the spread between blocks.
+        uncertainty: ``shared`` over the square root of its degrees of freedom.
+        level: confidence.
+    """
+    total = own + shared
+    if total > 0:
+        degrees = total**2 / (own**2 / degrees + uncertainty**2)
+    return t_quantile(_rounded(degrees), (1 + level) / 2) * sqrt(total), total, degrees
+
+
+def _rounded(degrees: float) -> float:
+    """Degrees of freedom rounded down to what a quantile is worth computing anew for."""
+    if degrees >= 10:
+        return float(min(200, int(degrees)))
+    return max(0.5, int(10 * degrees) / 10)
 
 
 def _bootstrap_mean(values: NDArray[np.float64], level: float, seed: int) -> tuple[float, float]:

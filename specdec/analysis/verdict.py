@@ -71,12 +71,15 @@ class PairedRatio:
 
     Attributes:
         value: geometric mean over prompts of the geometric mean over repeats.
-        interval: prompts resampled as clusters; None with fewer than three prompts.
+        interval: see ``specdec.analysis.significance``; None where ``unknown`` says why.
         prompts: different prompts.
         pairs: (prompt, repeat) pairs.
         needed_prompts: prompts at which a true difference of the margin is found with 90% power; None without
             a spread to go by.
         more_prompts: how many of these are still missing; 0 when the decision stands.
+        blocks: blocks that the pairs ran in.
+        unknown: what the design cannot show, so that there is no interval: ``prompts`` with fewer than three,
+            ``blocks`` where requests ran together and no row has two blocks; None where there is one.
     """
 
     value: float
@@ -85,6 +88,8 @@ class PairedRatio:
     pairs: int
     needed_prompts: int | None
     more_prompts: int | None
+    blocks: int = 0
+    unknown: Literal["prompts", "blocks"] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ test.
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ def record(
     counts: Sequence[int],
     test_case: str = "case",
     repeat: int = 0,
-    text: str = "same",
+    text: str | None = None,
     **more: Any,
 ) -> RequestRecord:
     """One measured request."""
@@ -30,7 +31,7 @@ def record(
         "run": "run",
         "lane": "exact",
         "prompt_class": "open",
-        "block": repeat,
+        "block": 0,
         "warmup": False,
         "concurrency": 1,
         "sent_utc": "2026-11-29T18:00:00Z",
@@ -45,7 +46,7 @@ def record(
         test_case=test_case,
         prompt=prompt,
         repeat=repeat,
-        text=text,
+        text=f"the answer to {test_case} {prompt}" if text is None else text,
         chunk_times=tuple(times),
         chunk_tokens=tuple(counts),
         **(fields | more),
@@ -95,7 +96,16 @@ def service(
         for repeat in range(repeats):
             times, counts = stream(chance, **(settings | {"factor": factor}))
             found.append(
-                record(variant, f"p{number}", times=times, counts=counts, repeat=repeat, test_case=test_case)
+                record(
+                    variant,
+                    f"p{number}",
+                    times=times,
+                    counts=counts,
+                    repeat=repeat,
+                    test_case=test_case,
+                    # One request in flight makes a block of each.
+                    block=zlib.crc32(f"{test_case} {number} {repeat}".encode()),
+                )
             )
     return found
 

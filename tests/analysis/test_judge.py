@@ -111,12 +111,12 @@ def test_a_server_that_merges_steps_gives_no_acceptance_but_still_speed() -> Non
 
 
 def test_failed_parity_is_marked_and_does_not_count() -> None:
-    records = plain("easy") + [replace(r, text="sane") if r.prompt == "p2" else r for r in fast("easy")]
+    records = plain("easy") + [replace(r, text="the ending") if r.prompt == "p2" else r for r in fast("easy")]
     found = verdict(records)
     row = found.comparisons[0]
     assert (row.decision, row.counts, row.parity.state) == ("helps", False, "differs")
     assert (row.parity.equal, row.parity.total) == (5, 6)
-    assert row.parity.differences[0].position == 2
+    assert row.parity.differences[0].position == 4
     assert "cannot count" in found.sentence
     assert found.classes == ()
 

@@ -5,19 +5,27 @@ share.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Sequence
 from math import log
 
 import pytest
 
 from specdec.analysis.moderation import NOTHING_COMMON, common_spread
-from specdec.analysis.significance import decide, paired_ratio, row_level
+from specdec.analysis.pairing import LogRatio
+from specdec.analysis.significance import ReadTogether, decide, paired_ratio
 from specdec.analysis.verdict import Interval, PairedRatio
 
-Clusters = dict[tuple[str, str], list[float]]
+Clusters = tuple[LogRatio, ...]
+
+
+def apart(prompts: Iterable[Sequence[float]]) -> Clusters:
+    values = [(number, value) for number, repeats in enumerate(prompts) for value in repeats]
+    return tuple(LogRatio(("case", str(p)), block, value) for block, (p, value) in enumerate(values))
 
 
 def clusters(chance: random.Random, *, prompts: int, effect: float = 0.0, spread: float = 0.03) -> Clusters:
-    return {("case", str(number)): [chance.gauss(effect, spread)] for number in range(prompts)}
+    """Pairs that ran alone, each a block of its own."""
+    return apart([chance.gauss(effect, spread)] for _ in range(prompts))
 
 
 def ratio(values: Clusters, **more: float) -> PairedRatio:
@@ -34,8 +42,8 @@ def test_identical_services_are_not_told_apart(spreads: list[float], prompts: in
     quiet = 0
     for _ in range(200):
         rows = [clusters(chance, prompts=prompts, spread=spread) for spread in spreads]
-        common = common_spread(rows)
-        found = [paired_ratio(row, level=row_level(len(rows)), common=common) for row in rows]
+        known = ReadTogether.of([("fast", row) for row in rows])
+        found = [known.ratio("fast", row) for row in rows]
         quiet += all(decide(row.interval if row else None) in ("no difference", "undecided") for row in found)
     # 95 of 100, over 200 runs of eight test cases each.
     assert quiet >= 190
@@ -65,7 +73,7 @@ def test_recommended_size_lets_identical_services_be_called_so() -> None:
 
 
 def test_too_few_prompts_are_said() -> None:
-    few = ratio({("case", "a"): [0.7, 0.7], ("case", "b"): [0.71]})
+    few = ratio(apart([[0.7, 0.7], [0.71]]))
     assert few.interval is None
     assert few.more_prompts == 1
     assert (few.prompts, few.pairs) == (2, 3)
@@ -73,8 +81,8 @@ def test_too_few_prompts_are_said() -> None:
 
 
 def test_repeats_do_not_count_as_prompts() -> None:
-    once = ratio({("case", p): [v] for p, v in (("a", 0.5), ("b", 0.6), ("c", 0.8))})
-    ten = ratio({("case", p): [v] * 10 for p, v in (("a", 0.5), ("b", 0.6), ("c", 0.8))})
+    once = ratio(apart([[0.5], [0.6], [0.8]]))
+    ten = ratio(apart([v] * 10 for v in (0.5, 0.6, 0.8)))
     assert once.interval == ten.interval
     assert ten.pairs == 30
 
@@ -102,7 +110,7 @@ def test_decisions(low: float, high: float, decision: str) -> None:
 
 
 def test_undecided_says_how_many_more() -> None:
-    values: Clusters = {("case", str(i)): [v] for i, v in enumerate([-0.2, 0.2, -0.1, 0.15])}
+    values = apart([v] for v in (-0.2, 0.2, -0.1, 0.15))
     found = ratio(values)
     assert decide(found.interval) == "undecided"
     assert found.more_prompts is not None

@@ -84,7 +84,7 @@ def records(
     found: list[RequestRecord] = []
     clock = 100.0
     for repeat in range(repeats):
-        for case in cases:
+        for index, case in enumerate(cases):
             for number in range(case.prompts):
                 for variant in ("baseline", *speculative):
                     times, counts = _stream(
@@ -100,7 +100,7 @@ def records(
                             prompt_class=case.prompt_class,
                             prompt=f"{case.name}-{number}",
                             repeat=repeat,
-                            block=repeat,
+                            block=repeat * len(cases) + index,
                             warmup=False,
                             concurrency=4,
                             sent_utc="2026-11-29T18:00:00Z",

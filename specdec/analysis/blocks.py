@@ -1,0 +1,182 @@
+"""What the requests of a block share: a disturbed minute, a fresh connection, a busy neighbour.
+
+A block's disturbance lies on all its pairs, so that no spread between prompts shows it. Its variance is
+estimated from how blocks differ beyond what their pairs differ by chance (analysis of variance for unbalanced
+data, Henderson's method 3: Searle, Casella and McCulloch, Variance Components, 1992, section 5.5), pooled
+over the rows that are read together, since they ran on one machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specdec.analysis.moderation import prior
+from specdec.analysis.pairing import LogRatio
+
+Floats = NDArray[np.float64]
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSpread:
+    """Variance between blocks, of the logarithm of a ratio.
+
+    Attributes:
+        variance: of one block's disturbance, what pairs differ by chance taken off.
+        uncertainty: standard error of ``variance`` over the square root of 2, so that an estimate of known
+            degrees of freedom has ``variance / sqrt(degrees)``.
+        most: the same with nothing taken off: too large on average, but sure already with few blocks.
+        most_uncertainty: as ``uncertainty``, of ``most``.
+
+    An interval from either one holds, so the narrower of the two serves.
+    """
+
+    variance: float
+    uncertainty: float
+    most: float
+    most_uncertainty: float
+
+
+def block_spread(rows: Sequence[Sequence[LogRatio]]) -> BlockSpread | None:
+    """The variance between blocks that rows agree on; None where no row has two blocks that can be told
+    apart, so that nothing is known.
+
+    Args:
+        rows: the pairs of each row; rows of one variant and one baseline, so that no pair stands twice.
+    """
+    parts = [part for row in rows if (part := _partition(row)) is not None]
+    apart = len({pair.block for row in rows for pair in row}) - 1
+    counted = sum(part.block_degrees for part in parts)
+    if not parts or apart < 1:
+        return None
+    chance = _errors(parts)
+    # A noisy row says little about blocks: each weighs as its mean squares are sure. The blocks' own part in
+    # these is not known before the first round.
+    first, *_ = _pool(parts, chance, 0.0)
+    estimate, between, weights = _pool(parts, chance, first)
+    # Blocks that all rows share, as in an open loop, are not counted once for each of them.
+    repeated = max(1.0, counted / apart)
+    shown = repeated * sum(
+        (weight * part.between) ** 2 / part.block_degrees for weight, part in zip(weights, parts, strict=True)
+    )
+    expected = sum(
+        (weight * part.block_degrees * error) ** 2 / degrees
+        for weight, part, (error, degrees) in zip(weights, parts, chance, strict=True)
+    )
+    return BlockSpread(estimate, sqrt(shown + expected), between, sqrt(shown))
+
+
+def _pool(
+    parts: Sequence[_Partition], chance: Sequence[tuple[float, float]], assumed: float
+) -> tuple[float, float, list[float]]:
+    """Variance between blocks, the same with nothing taken off for chance, and each row's weight in both."""
+    squares = [
+        error + part.size / part.block_degrees * assumed
+        for part, (error, _) in zip(parts, chance, strict=True)
+    ]
+    raw = [1 / square**2 if square > 0 else 1.0 for square in squares]
+    size = sum(weight * part.size for weight, part in zip(raw, parts, strict=True))
+    weights = [weight / size for weight in raw]
+    between = sum(weight * part.between for weight, part in zip(weights, parts, strict=True))
+    by_chance = sum(
+        weight * part.block_degrees * error
+        for weight, part, (error, _) in zip(weights, parts, chance, strict=True)
+    )
+    return max(0.0, between - by_chance), between, weights
+
+
+def _errors(parts: Sequence[_Partition]) -> list[tuple[float, float]]:
+    """Each row's variance by chance with its degrees of freedom, steadied by the others."""
+    known = [(part.error / part.error_degrees, part.error_degrees) for part in parts if part.error_degrees]
+    common = prior(known)
+    degrees = sum(own for _, own in known)
+    pooled = sum(variance * own for variance, own in known) / degrees if degrees else 0.0
+    return [
+        common.moderate(part.error / part.error_degrees, part.error_degrees)
+        if part.error_degrees
+        else (pooled, float(max(1, degrees)))
+        for part in parts
+    ]
+
+
+def shared_share(row: Sequence[LogRatio]) -> float:
+    """Factor of the variance between blocks in the variance of a row's mean that the spread between its
+    prompts does not show already: 0 where no block holds two prompts, ``1 / blocks`` where every block holds
+    all.
+    """
+    weights = _weights(row)
+    prompts = len(weights)
+    if prompts < 2:
+        return 1.0
+    columns = weights.sum(axis=0)
+    own = float((columns**2).sum()) / prompts**2
+    seen = float((weights**2).sum() - (columns**2).sum() / prompts) / (prompts * (prompts - 1))
+    return own - seen if own - seen > _ROUNDING else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    between: float
+    block_degrees: int
+    error: float
+    error_degrees: int
+    size: float
+
+
+def _partition(row: Sequence[LogRatio]) -> _Partition | None:
+    """Sums of squares of one row: between blocks after prompts, and the rest; None with one block."""
+    values = np.asarray([pair.value for pair in row])
+    blocks = _indicator([pair.block for pair in row])
+    prompts = _indicator([pair.prompt for pair in row])
+    if blocks.shape[1] < 2:
+        return None
+    # Prompts that never change their block tell nothing about blocks once they are taken out.
+    for others in (prompts, np.ones((len(row), 1))):
+        part = _between(values, blocks, others)
+        if part is not None:
+            return part
+    return None
+
+
+def _between(values: Floats, blocks: Floats, others: Floats) -> _Partition | None:
+    rest = values - _project(others, values)
+    columns = blocks - _project(others, blocks)
+    rank = int(np.linalg.matrix_rank(columns, tol=1e-8))
+    if rank == 0:
+        return None
+    between = float(np.square(_project(columns, rest)).sum())
+    return _Partition(
+        between=between,
+        block_degrees=rank,
+        error=max(0.0, float(np.square(rest).sum()) - between),
+        error_degrees=len(values) - int(np.linalg.matrix_rank(others)) - rank,
+        size=float(np.square(columns).sum()),
+    )
+
+
+def _project(onto: Floats, what: Floats) -> Floats:
+    solved: Floats = onto @ np.linalg.lstsq(onto, what, rcond=1e-10)[0]
+    return solved
+
+
+def _indicator(labels: Sequence[object]) -> Floats:
+    known = list(dict.fromkeys(labels))
+    columns = np.zeros((len(labels), len(known)))
+    columns[np.arange(len(labels)), [known.index(label) for label in labels]] = 1
+    return columns
+
+
+def _weights(row: Sequence[LogRatio]) -> Floats:
+    """Share of each prompt's pairs (rows) in each block (columns)."""
+    prompts = list(dict.fromkeys(pair.prompt for pair in row))
+    blocks = list(dict.fromkeys(pair.block for pair in row))
+    counts = np.zeros((len(prompts), len(blocks)))
+    for pair in row:
+        counts[prompts.index(pair.prompt), blocks.index(pair.block)] += 1
+    return counts / counts.sum(axis=1, keepdims=True)
