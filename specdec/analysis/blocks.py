@@ -62,9 +62,13 @@ def block_spread(rows: Sequence[Sequence[LogRatio]]) -> BlockSpread | None:
     estimate, between, weights = _pool(parts, chance, first)
     # Blocks that all rows share, as in an open loop, are not counted once for each of them.
     repeated = max(1.0, counted / apart)
-    shown = repeated * sum(
-        (weight * part.between) ** 2 / part.block_degrees for weight, part in zip(weights, parts, strict=True)
+    # Exact for rows of one spread, and no bias where spreads differ.
+    alike = between**2 / counted
+    unlike = sum(
+        (weight * part.between) ** 2 / (part.block_degrees + 2)
+        for weight, part in zip(weights, parts, strict=True)
     )
+    shown = repeated * max(alike, unlike)
     expected = sum(
         (weight * part.block_degrees * error) ** 2 / degrees
         for weight, part, (error, degrees) in zip(weights, parts, chance, strict=True)

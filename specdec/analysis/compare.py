@@ -114,7 +114,7 @@ def compare(first: Run, second: Run) -> Change:
             # The day is a block without a second one: nothing tells its disturbance from a change.
             ratio = paired_ratio(changes[key], level=row_level(len(common)))
             rows.append(Row(*key, ratio and replace(ratio, interval=None, unknown="blocks"), "undecided"))
-    return Change(first, second, reference, tuple(rows), _sentence(rows, first, second))
+    return Change(first, second, reference, tuple(rows), _sentence(rows, reference, first, second))
 
 
 def _reference(first: Run, second: Run, common: Sequence[tuple[str, str]]) -> str | None:
@@ -155,23 +155,39 @@ def _by_row(run: Run) -> Mapping[tuple[str, str], list[RequestRecord]]:
     return rows
 
 
-def _sentence(rows: list[Row], first: Run, second: Run) -> str:
-    found: list[str] = []
+def _sentence(rows: Sequence[Row], reference: str | None, first: Run, second: Run) -> str:
+    decided = [row for row in rows if row.against_day]
+    parts: list[str] = []
     for word in ("faster", "slower"):
         names = [
             f"{row.variant} on {row.test_case} ({row.ratio.value:.2f}x)"
-            for row in rows
+            for row in decided
             if row.ratio and CHANGE_WORDS[row.decision] == word
         ]
         if names:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            found.append(f"{word}: {', '.join(names[:3])}{more}")
-    undecided = sum(row.decision == "undecided" for row in rows)
-    if not found:
-        found.append("no difference" if not undecided else "no significant difference")
+            parts.append(f"{word}: {', '.join(names[:3])}{more}")
+    undecided = sum(row.decision == "undecided" for row in decided)
+    if decided and not parts:
+        parts.append("no difference" if not undecided else "no significant difference")
     if undecided:
-        found.append(f"{undecided} of {len(rows)} rows are undecided")
-    return f"Run {second.manifest.run} against {first.manifest.run}: {'; '.join(found)}."
+        parts.append(f"{undecided} of {len(decided)} rows are undecided")
+    day = [row.ratio.value for row in rows if row.ratio and row.variant == reference]
+    if reference is not None and day:
+        parts.append(f"{reference}, unchanged in both, ran at {_span(day)} of its speed, which is taken out")
+    if not decided:
+        raw = [row.ratio.value for row in rows if row.ratio]
+        shown = f" ({_span(raw)})" if raw else ""
+        missing = (
+            "no other variant ran in both" if reference else "no baseline ran with the same settings in both"
+        )
+        parts.append(f"{missing}, so a change of the service cannot be told from one of the day{shown}")
+    return f"Run {second.manifest.run} against {first.manifest.run}: {'; '.join(parts)}."
+
+
+def _span(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.2f}x", f"{max(values):.2f}x"
+    return low if low == high else f"{low} to {high}"
 
 
 def _wrong(run: Run, problem: str, remedy: str) -> BadInputError:

@@ -129,7 +129,7 @@ class _Judge:
             self.measurement(variant, case) for case in self.test_cases for variant in self.manifest.variants
         )
         comparisons, known = self.comparisons(measurements)
-        classes = self.class_summaries(comparisons, known)
+        classes = self.class_summaries(measurements, comparisons, known)
         windows = windows_of(self) if self.manifest.status == "complete" else ()
         mixes = [advice for advice in windows if advice.test_case is None]
         draft_names = {mix.draft for mix in mixes}
@@ -247,11 +247,12 @@ class _Judge:
         return tuple(found), known
 
     def class_summaries(
-        self, comparisons: Sequence[Comparison], known: ReadTogether
+        self, measurements: Sequence[Measurement], comparisons: Sequence[Comparison], known: ReadTogether
     ) -> tuple[ClassSummary, ...]:
         """Each speculative variant over all prompts of a class, against the best baseline of each test
         case.
         """
+        accepted = {(m.variant, m.test_case): m.acceptance for m in measurements}
         found: list[ClassSummary] = []
         for prompt_class in dict.fromkeys(self.classes.values()):
             for variant in self.speculative:
@@ -275,7 +276,7 @@ class _Judge:
                 steps = [
                     found_acceptance.tokens_per_step
                     for row in rows
-                    if (found_acceptance := self.measurement(variant, row.test_case).acceptance) is not None
+                    if (found_acceptance := accepted[variant, row.test_case]) is not None
                 ]
                 found.append(
                     ClassSummary(

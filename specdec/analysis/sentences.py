@@ -20,6 +20,11 @@ def comparison_sentence(row: Comparison) -> str:
         text = f"slower: {ratio.value:.2f} times the baseline's speed"
     elif row.decision == "no difference":
         text = "no significant difference"
+    elif ratio.unknown == "blocks":
+        text = (
+            f"undecided: {ratio.pairs} pairs in {ratio.blocks} {'block' if ratio.blocks == 1 else 'blocks'}"
+            " cannot show what blocks share; more repeats can"
+        )
     elif ratio.interval is None:
         text = (
             f"undecided: {ratio.prompts} {_prompts(ratio.prompts)} cannot show a spread, {ratio.more_prompts}"

@@ -91,6 +91,11 @@ class PairedRatio:
     blocks: int = 0
     unknown: Literal["prompts", "blocks"] | None = None
 
+    @property
+    def no_interval(self) -> str:
+        """Why there is no interval, in three words."""
+        return "too few blocks" if self.unknown == "blocks" else "too few prompts"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:

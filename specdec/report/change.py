@@ -33,8 +33,9 @@ def build_change(change: Change, verdicts: tuple[Verdict, Verdict]) -> tuple[Con
                     "The change is the first run's time per output token (TPOT) over the second's, paired by"
                     " prompt and repeat; above 1 the second run is faster. The intervals hold together with"
                     f" {100 * JOINT_LEVEL:.3g}% confidence; a change under {100 * MARGIN:.3g}% counts as"
-                    " none. Two runs are not interleaved, as two variants of one run are, so whatever else"
-                    " changed between them is in the number too."
+                    " none. Two runs are two days, and a day disturbs all its requests alike: where a"
+                    " baseline ran unchanged in both, its own change is taken out of the others'; where none"
+                    " did, nothing is decided."
                 ),
             ),
             pictures=_picture(change),
@@ -97,7 +98,7 @@ def _rows(change: Change, verdicts: tuple[Verdict, Verdict], traces: tuple[Trace
                 cell(row.variant),
                 cell(f"{SIGNS[row.decision]} {word}", tone=TONES[row.decision]),
                 cell(ratio),
-                span or cell("too few prompts", tone="quiet"),
+                span or cell(row.ratio.no_interval if row.ratio else None, tone="quiet"),
                 cell(medians[0]),
                 cell(medians[1]),
             )

@@ -28,17 +28,48 @@ def _later(tmp_path: Path, **changes: float) -> Path:
     return write_run(tmp_path / LATER, records(cases=FEW, tokens=80, seed=2, base_step=step, run=LATER))
 
 
-def test_slower_run_is_found(first: Path, tmp_path: Path) -> None:
+def test_a_slower_day_is_no_slower_service(first: Path, tmp_path: Path) -> None:
     made = write_change(first, _later(tmp_path, times=1.25), tmp_path / "compare")
     baseline = [row for row in made.change.rows if row.variant == "baseline"]
-    assert [row.decision for row in baseline] == ["hurts"] * 3
+    assert [row.decision for row in baseline] == ["undecided"] * 3
     for row in baseline:
         assert row.ratio is not None
         assert row.ratio.value == pytest.approx(0.8, rel=0.01)
-    assert "slower: baseline on repeat-line (0.80x)" in made.change.sentence
+    assert not {row.decision for row in made.change.rows} & {"helps", "hurts"}
+    assert "baseline, unchanged in both, ran at 0.80x" in made.change.sentence
+
+
+def test_what_is_slower_than_the_day_is_found(first: Path, tmp_path: Path) -> None:
+    day = records(cases=FEW, tokens=80, seed=2, base_step=1.25 * BASE_STEP, run=LATER)
+    slower = [
+        replace(line, chunk_times=tuple(1.25 * time for time in line.chunk_times), closed=None)
+        if line.variant == "speculative"
+        else line
+        for line in day
+    ]
+    made = write_change(first, write_run(tmp_path / LATER, slower), tmp_path / "compare")
+    rows = [row for row in made.change.rows if row.variant == "speculative"]
+    assert [row.decision for row in rows] == ["hurts"] * 3
+    for row in rows:
+        assert row.ratio is not None
+        assert row.ratio.value == pytest.approx(0.8, rel=0.03)
+    assert "slower: speculative on repeat-line (0." in made.change.sentence
     text = terminal.render_change(made.change)
     assert text.count("slower") >= 3
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_changed_baseline_is_no_reference(first: Path, tmp_path: Path) -> None:
+    own, later = read_run(first), read_run(_later(tmp_path, times=0.8))
+    serving = {**later.manifest.configuration["serving"], "tensor_parallel_degree": 64}
+    changed = replace(
+        later,
+        manifest=replace(later.manifest, configuration={**later.manifest.configuration, "serving": serving}),
+    )
+    change = compare(own, changed)
+    assert change.reference is None
+    assert {row.decision for row in change.rows} == {"undecided"}
+    assert "cannot be told from one of the day" in change.sentence
 
 
 def test_same_services_again_are_not_called_different(first: Path, tmp_path: Path) -> None:

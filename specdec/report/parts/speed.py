@@ -182,7 +182,9 @@ def _classes(view: View) -> Table:
                 cell(s.variant),
                 cell(signed(s.decision), tone=TONES[s.decision]),
                 cell(ratio),
-                cell(span[0], " to ", span[1]) if span else cell("too few prompts", tone="quiet"),
+                cell(span[0], " to ", span[1])
+                if span
+                else cell(s.tpot.no_interval if s.tpot else None, tone="quiet"),
                 cell(steps),
                 cell(", ".join(s.test_cases)),
             )

@@ -168,7 +168,7 @@ class View:
     def interval(self, c: Comparison) -> Cell:
         """The interval of the TPOT ratio."""
         if c.tpot is None or c.tpot.interval is None:
-            return cell("too few prompts", tone="quiet")
+            return cell(c.tpot.no_interval if c.tpot else None, tone="quiet")
         ends = self.ends(
             f"ratio/tpot/{c.variant}/{c.against}/{c.test_case}",
             c.tpot.interval,
