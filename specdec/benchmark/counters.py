@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
-_SAMPLE = re.compile(
-    r"^(?P<name>(?:vllm|llamacpp):spec_decode_num_"
-    r"(?P<what>drafts|draft_tokens|accepted_tokens|accepted_tokens_per_pos)(?:_total)?)"
-    r"(?:\{(?P<labels>[^}]*)\})?\s+(?P<value>[0-9.eE+-]+)",
-    re.MULTILINE,
-)
-_POSITION = re.compile(r'position="(\d+)"')
+from specdec.benchmark.metrics_page import samples
+
+_SERVERS = ("vllm", "llamacpp")
+_PREFIX = "spec_decode_num_"
+_TOTALS = ("drafts", "draft_tokens", "accepted_tokens")
+_BY_POSITION = "accepted_tokens_per_pos"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +34,17 @@ def parse(page: str) -> Counters | None:
     totals: dict[str, float] = {}
     positions: dict[int, float] = {}
     source = ""
-    for sample in _SAMPLE.finditer(page):
-        source = sample["name"].partition(":")[0]
-        value = float(sample["value"])
-        if sample["what"] == "accepted_tokens_per_pos":
-            position = _POSITION.search(sample["labels"] or "")
-            if position:
-                positions[int(position[1])] = positions.get(int(position[1]), 0.0) + value
-        else:
-            totals[sample["what"]] = totals.get(sample["what"], 0.0) + value
+    for sample in samples(page, *(f"{server}:{_PREFIX}" for server in _SERVERS)):
+        server, _, name = sample.name.removesuffix("_total").partition(":")
+        what = name.removeprefix(_PREFIX)
+        if server not in _SERVERS or what == name:
+            continue
+        if what == _BY_POSITION and sample.labels.get("position", "").isdecimal():
+            position = int(sample.labels["position"])
+            positions[position] = positions.get(position, 0.0) + sample.value
+        elif what in _TOTALS:
+            source = server
+            totals[what] = totals.get(what, 0.0) + sample.value
     return Counters(totals, positions, f"{source}:spec_decode_*") if totals else None
 
 

@@ -4,12 +4,10 @@ and prefill.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-_SAMPLE = re.compile(
-    r"^(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{[^}]*\})?\s+(?P<value>[0-9.eE+-]+)\s*$", re.MULTILINE
-)
+from specdec.benchmark.metrics_page import samples
+
 _RUNNING = ("vllm:num_requests_running", "llamacpp:requests_processing")
 _WAITING = ("vllm:num_requests_waiting", "llamacpp:requests_deferred")
 _QUEUE = "vllm:request_queue_time_seconds"
@@ -34,8 +32,8 @@ class Gauges:
 def parse(page: str) -> Gauges | None:
     """Reads a Prometheus text page; None if it tells nothing of the load."""
     sums: dict[str, float] = {}
-    for sample in _SAMPLE.finditer(page):
-        sums[sample["name"]] = sums.get(sample["name"], 0.0) + float(sample["value"])
+    for sample in samples(page, *_RUNNING, *_WAITING, _QUEUE, _PREFILL):
+        sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
 
     def first(names: tuple[str, ...]) -> float | None:
         return next((sums[name] for name in names if name in sums), None)

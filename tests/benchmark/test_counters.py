@@ -57,3 +57,17 @@ def test_llama_cpp_has_the_same_counters_by_another_name() -> None:
 )
 def test_what_is_not_reported_is_not_zero(before: str, after: str) -> None:
     assert difference(parse(before), parse(after)) is None
+
+
+def test_labels_may_hold_what_ends_a_label() -> None:
+    odd = 'vllm:spec_decode_num_drafts_total{model_name="a}b\\"c,position=\\"1"} 4\n'
+    found = parse(odd)
+    assert found is not None
+    assert found.totals == {"drafts": 4.0}
+
+
+@pytest.mark.parametrize(
+    "page", ["<html>", "vllm:spec_decode_num_drafts_total", "x{y 1\n", "\x00{", "x 1 2 3\n"]
+)
+def test_a_page_that_is_no_metrics_page_reports_nothing(page: str) -> None:
+    assert parse(page) is None
