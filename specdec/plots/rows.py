@@ -64,6 +64,7 @@ class Interval:
         value: the best estimate.
         ends: of the interval, or None without one.
         says: the decision in a word, written beside it.
+        quiet: whether it is drawn without good or bad, since no decision rests on it.
     """
 
     label: str
@@ -71,6 +72,7 @@ class Interval:
     value: float
     ends: tuple[float, float] | None
     says: str = ""
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,15 @@ def speed_ups(
         row = list(labels).index(interval.label)
         y = _middle(panel, row, len(others)) + _shift(others.index(interval.variant), len(others), FONT + 3)
         low, high = interval.ends or (interval.value, interval.value)
-        tone = MUTED if interval.ends is None else GOOD if low > 1 else BAD if high < 1 else MUTED
+        tone = (
+            MUTED
+            if interval.quiet or interval.ends is None
+            else GOOD
+            if low > 1
+            else BAD
+            if high < 1
+            else MUTED
+        )
         x, first, last = panel.x(interval.value), panel.x(low), panel.x(high)
         if interval.ends:
             path(

@@ -135,6 +135,7 @@ def _picture(change: Change) -> tuple[Picture, ...]:
             row.ratio.value,
             (row.ratio.interval.low, row.ratio.interval.high) if row.ratio.interval else None,
             f"{SIGNS[row.decision]} {CHANGE_WORDS[row.decision]}",
+            quiet=row.decision not in ("helps", "hurts"),
         )
         for row in change.rows
         if row.ratio

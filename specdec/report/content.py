@@ -141,6 +141,17 @@ def shown(part: Part) -> str:
     return part if isinstance(part, str) else part.text if isinstance(part, Command) else part.shown
 
 
+def told(table: Table) -> Table:
+    """The table without the columns in which nothing can be told."""
+    kept = [
+        place
+        for place, _ in enumerate(table.columns)
+        if place == 0 or any(row[place].parts for row in table.rows)
+    ]
+    rows = tuple(tuple(row[place] for place in kept) for row in table.rows)
+    return Table(table.caption, tuple(table.columns[place] for place in kept), rows)
+
+
 def cell(*parts: Part | None, tone: Tone = "plain", code: bool = False) -> Cell:
     """A cell; if any part is None, the whole cannot be told."""
     known = tuple(part for part in parts if part is not None)

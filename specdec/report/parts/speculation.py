@@ -7,7 +7,7 @@ from __future__ import annotations
 from specdec import plots
 from specdec.analysis.verdict import Acceptance, Measurement, WindowAdvice
 from specdec.plots import Picture
-from specdec.report.content import Cell, Section, Table, cell, columns
+from specdec.report.content import Cell, Section, Table, cell, columns, told
 from specdec.report.numbers import Number, count, decimals, milliseconds, percent, sentence, times
 from specdec.report.parts.view import Evidence, Page, View
 
@@ -59,9 +59,8 @@ def acceptance(view: View) -> Section | None:
         for variant in view.verdict.speculative:
             own = [(m, a) for m, a in chosen if m.variant == variant]
             pictures += _acceptance_pictures(view, variant, own, page.suffix)
-        return tuple(pictures), (
-            Table("Tokens per step; n/a where the server reports no counts", heads, rows),
-        )
+        table = Table("Tokens per step; n/a where the server reports no counts", heads, rows)
+        return tuple(pictures), (told(table),)
 
     (pictures, tables), folds = view.paged(evidence, "Acceptance by test case")
     return Section(

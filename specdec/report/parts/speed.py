@@ -236,7 +236,8 @@ def _speed_ups(view: View, rows: list[Comparison], suffix: str) -> tuple[Picture
             view.place(c.variant),
             c.tpot.value,
             (c.tpot.interval.low, c.tpot.interval.high) if c.tpot.interval else None,
-            signed(c.decision),
+            signed(c.decision) if c.counts else "does not count",
+            quiet=not c.counts or c.decision not in ("helps", "hurts"),
         )
         for c in rows
         if c.tpot and c.best_baseline
