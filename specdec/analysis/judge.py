@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from statistics import fmean
+from dataclasses import dataclass, replace
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from specdec.analysis.acceptance import acceptance, reports_proposals
@@ -13,6 +13,7 @@ from specdec.analysis.blocks import block_spread
 from specdec.analysis.conventions import convention_of, is_local
 from specdec.analysis.cost import in_flight, token_cost
 from specdec.analysis.drafts import compare_drafts
+from specdec.analysis.load import judge_loads, read_together
 from specdec.analysis.pairing import Pair, log_ratios, pairs
 from specdec.analysis.parity import parity
 from specdec.analysis.roofline import roofline
@@ -62,10 +63,46 @@ def judge(
         price: of the accelerator node. By default the experiment's own price or the catalogue's, and none for
             a run on this machine.
     """
-    return _Judge(manifest, records, convention, price).verdict()
+    exact = [record for record in records if record.lane == "exact"]
+    loads = sorted({record.load for record in exact if not record.warmup})
+    if len(loads) < 2:
+        return RunJudge(manifest, exact, convention, price).verdict()
+    judges = {
+        load: RunJudge(manifest, [record for record in exact if record.load == load], convention, price)
+        for load in loads
+    }
+    known = read_together(judges)
+    found = judge_loads(judges, known, exact)
+    lowest = judges[loads[0]].verdict(known)
+    return replace(
+        lowest,
+        sentence=found.sentence or lowest.sentence,
+        caveats=(*found.caveats, *lowest.caveats),
+        load=loads[0],
+        loads=found,
+    )
 
 
-class _Judge:
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One variant against one baseline on one test case.
+
+    Attributes:
+        variant, against, test_case: which.
+        best_baseline: whether ``against`` has the lowest TPOT of all baselines here.
+        paired: requests of one prompt and repeat.
+    """
+
+    variant: str
+    against: str
+    test_case: str
+    best_baseline: bool
+    paired: tuple[Pair, ...]
+
+
+class RunJudge:
+    """Judges the requests of one load of a run."""
+
     def __init__(
         self,
         manifest: RunManifest,
@@ -123,12 +160,12 @@ class _Judge:
         instance, settings = self.instance, self.settings(variant)
         return min(1.0, settings.devices / instance.devices) if instance and settings else 1.0
 
-    def verdict(self) -> Verdict:
-        """Everything, in the order the parts build on each other."""
+    def verdict(self, known: ReadTogether | None = None) -> Verdict:
+        """Everything, in the order the parts build on each other; ``known`` as in ``comparisons``."""
         measurements = tuple(
             self.measurement(variant, case) for case in self.test_cases for variant in self.manifest.variants
         )
-        comparisons, known = self.comparisons(measurements)
+        comparisons, known = self.comparisons(known)
         classes = self.class_summaries(measurements, comparisons, known)
         windows = windows_of(self) if self.manifest.status == "complete" else ()
         mixes = [advice for advice in windows if advice.test_case is None]
@@ -202,39 +239,47 @@ class _Judge:
             cost=cost,
         )
 
-    def comparisons(self, measurements: Sequence[Measurement]) -> tuple[tuple[Comparison, ...], ReadTogether]:
-        """Every row, and what they know of each other."""
-        medians = {(m.variant, m.test_case): m.tpot.median for m in measurements if m.tpot is not None}
-        rows: list[tuple[str, str, str, bool, list[Pair]]] = []
+    def rows(self) -> tuple[Row, ...]:
+        """Each variant against the first baseline and, where another one is faster, against that too."""
+        found: list[Row] = []
         for case in self.test_cases:
-            timed = [name for name in self.baselines if (name, case) in medians]
+            tpots = {
+                name: [value for record in self.of(name, case) if (value := TPOT.of(record)) is not None]
+                for name in self.baselines
+            }
+            timed = [name for name, values in tpots.items() if values]
             if not timed:
                 continue
-            best = min(timed, key=lambda name: medians[name, case])
+            medians = [median(tpots[name]) for name in timed]
+            first, best = timed[0], timed[medians.index(min(medians))]
             for variant in self.manifest.variants:
-                for against in dict.fromkeys((timed[0], best)):
-                    if variant == against or (variant in self.baselines and against != timed[0]):
+                for against in dict.fromkeys((first, best)):
+                    if variant == against or (variant in self.baselines and against != first):
                         continue
-                    paired = list(pairs(self.of(against, case), self.of(variant, case)))
-                    rows.append((variant, against, case, against == best, paired))
+                    paired = pairs(self.of(against, case), self.of(variant, case))
+                    found.append(Row(variant, against, case, against == best, tuple(paired)))
+        return tuple(found)
+
+    def comparisons(self, known: ReadTogether | None) -> tuple[tuple[Comparison, ...], ReadTogether]:
+        """Every row, and what they know of each other; ``known`` where other rows are read with them."""
+        rows = self.rows()
         tpots, ttfts, e2es = (
-            [((variant, against), log_ratios(paired, metric.of)) for variant, against, _, _, paired in rows]
+            [((row.variant, row.against), log_ratios(row.paired, metric.of)) for row in rows]
             for metric in (TPOT, TTFT, E2E)
         )
-        known, known_ttft, known_e2e = (ReadTogether.of(each) for each in (tpots, ttfts, e2es))
+        known = known or ReadTogether.of(tpots)
+        known_ttft, known_e2e = ReadTogether.of(ttfts), ReadTogether.of(e2es)
         found: list[Comparison] = []
-        for (variant, against, case, is_best, paired), tpot, ttft, e2e in zip(
-            rows, tpots, ttfts, e2es, strict=True
-        ):
+        for given, tpot, ttft, e2e in zip(rows, tpots, ttfts, e2es, strict=True):
             ratio = known.ratio(*tpot)
-            text = parity(paired, self.of(against, case))
+            text = parity(given.paired, self.of(given.against, given.test_case))
             complete = self.manifest.status == "complete"
             row = Comparison(
-                variant=variant,
-                against=against,
-                test_case=case,
-                prompt_class=self.classes[case],
-                best_baseline=is_best,
+                variant=given.variant,
+                against=given.against,
+                test_case=given.test_case,
+                prompt_class=self.classes[given.test_case],
+                best_baseline=given.best_baseline,
                 decision=decide(ratio.interval if ratio else None) if complete else "undecided",
                 counts=complete and ratio is not None and text.state != "differs",
                 tpot=ratio,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from specdec.analysis.advice import DraftRow as DraftRow
 from specdec.analysis.advice import WindowAdvice as WindowAdvice
 from specdec.analysis.advice import WindowPoint as WindowPoint
+from specdec.analysis.load_verdict import LoadVerdict as LoadVerdict
 
 if TYPE_CHECKING:
     from specdec.catalog.prices import NodePrice
@@ -315,6 +316,9 @@ class Verdict:
         environment: as the manifest gives it.
         sources: what each kind of number was taken from, (number, source) pairs.
         caveats: what limits the verdict, a sentence each, the gravest first.
+        load: the load that all of the above is about, the lowest one of a run with several; None for a run
+            of one load.
+        loads: up to which load it pays; None for a run of one load.
     """
 
     run: str
@@ -338,6 +342,8 @@ class Verdict:
     environment: dict[str, Any]
     sources: tuple[tuple[str, str], ...]
     caveats: tuple[str, ...]
+    load: float | None = None
+    loads: LoadVerdict | None = None
 
     def measurement(self, variant: str, test_case: str) -> Measurement | None:
         """The measurement of one variant on one test case, if there is one."""

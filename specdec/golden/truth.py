@@ -200,6 +200,7 @@ class Truth:
             "asked_tokens": self.asked,
             "tokens": self.tokens,
             "steps": len(self.writes),
+            "read_at": self.read,
             "queued_s": self.queued,
             "ttft_s": self.ttft,
             "tpot_s": self.tpot,
