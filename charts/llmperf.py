@@ -28,10 +28,10 @@ from charts.objects import (
     restricted,
 )
 from charts.vllm_service import STAGING_SECONDS
-from specdec.benchmark.prompt_files import read as read_prompts
-from specdec.benchmark.prompts import SHIPPED
-from specdec.benchmark.prompts import load as load_prompts
 from specdec.errors import BadInputError, Mistake
+from specdec.prompts.files import read as read_prompts
+from specdec.prompts.sets import SHIPPED
+from specdec.prompts.sets import load as load_prompts
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Experiment
@@ -51,6 +51,7 @@ CODE = (
     "llmperf/",
     "metrics/",
     "pod/",
+    "prompts/",
     "publish/",
     "runs/",
     "text.py",

@@ -2,7 +2,7 @@
 named after.
 
     uv run python scripts/choose_prompts.py scripts/rehearsal_candidates.jsonl
-    specdec/benchmark/prompt_sets/rehearsal.jsonl
+    specdec/prompts/shipped/rehearsal.jsonl
 
 Only a server without speculation is asked, and only its text is looked at: no speed, no acceptance. Of the
 candidates that pass, the first of each test case in the file's order are kept. The rules are below.
@@ -19,9 +19,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from specdec.benchmark.prompts import Prompt, load
 from specdec.console import say
 from specdec.experiment.reading import load as load_experiment
+from specdec.prompts.sets import Prompt, load
 from specdec.rehearsal.emulator.embedded import cache_folder
 from specdec.rehearsal.engines.llamacpp import LlamaCpp
 from specdec.rehearsal.sweep import sweep

@@ -318,8 +318,8 @@ def drink(url: str, chunks: int, requests: int, out: Path) -> None:
     end.
     """
     from specdec.benchmark.plan import Plan, Target, new_run_id
-    from specdec.benchmark.prompts import Prompt
     from specdec.benchmark.run import RunEvent, run
+    from specdec.prompts.sets import Prompt
 
     held: list[float] = []
 

@@ -9,9 +9,9 @@ import aws_cdk as cdk
 import charts
 from charts.names import NAMESPACE
 from specdec import metrics
-from specdec.benchmark import prompts
 from specdec.catalog.chips import INSTANCES
 from specdec.llmperf import results
+from specdec.prompts import sets as prompts
 from specdec.publish import series
 from trainium_constructs.access import PodAccess
 from trainium_constructs.account_rules import follow_account_rules

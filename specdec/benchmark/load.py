@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from specdec.benchmark.prompts import Prompt
+from specdec.prompts.sets import Prompt
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Arrival, Job, Plan

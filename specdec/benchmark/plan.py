@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from specdec.benchmark import prompts as prompt_sets
 from specdec.benchmark.client import Timeouts
 from specdec.benchmark.http1 import Endpoint
 from specdec.errors import BadInputError, Mistake
 from specdec.experiment.loads import load_mistakes
+from specdec.prompts import sets as prompt_sets
 
 if TYPE_CHECKING:
-    from specdec.benchmark.prompts import Prompt
     from specdec.experiment.fields import Experiment
+    from specdec.prompts.sets import Prompt
     from specdec.runs.manifest import MeasuredVariant
 
 Api = Literal["chat", "completions"]

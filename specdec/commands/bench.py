@@ -203,7 +203,7 @@ def _plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
             dataclasses.replace(target, model=given["model"]) for target in plan.targets
         )
     if given["experiment"] is not None and given["prompts"]:
-        from specdec.benchmark.prompts import load as load_prompts
+        from specdec.prompts.sets import load as load_prompts
 
         changes["prompts"] = load_prompts(given["prompts"], column=given["prompt_column"])
     timeouts = plan.timeouts
@@ -273,7 +273,7 @@ def _listed(values: tuple[float, ...]) -> str:
 
 def _free_plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
     from specdec.benchmark.plan import Plan, Target, new_run_id
-    from specdec.benchmark.prompts import load
+    from specdec.prompts.sets import load
 
     concurrency: int = given["concurrency"] or 4
     return Plan(

@@ -89,7 +89,7 @@ def with_changes(experiment: Experiment, changes: dict[str, Any]) -> Experiment:
     Raises:
         BadInputError: the prompts cannot be read.
     """
-    from specdec.benchmark import prompts as prompt_sets
+    from specdec.prompts import sets as prompt_sets
 
     changed = experiment.model_copy(update={"benchmark": experiment.benchmark.model_copy(update=changes)})
     prompt_sets.load(changed.benchmark.prompts)

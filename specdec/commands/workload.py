@@ -16,9 +16,9 @@ def workload_of(experiment: Experiment) -> Workload:
     Raises:
         BadInputError: the prompt set cannot be read.
     """
-    from specdec.benchmark import prompts
     from specdec.llmperf.results import PUBLISHED_CASES
     from specdec.pricing.workload import Workload
+    from specdec.prompts import sets as prompts
 
     chosen = prompts.load(experiment.benchmark.prompts)
     return Workload(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specdec.benchmark.prompts import SHIPPED, load, of_test_cases
+from specdec.prompts.sets import SHIPPED, load, of_test_cases
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Plan

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from specdec.benchmark.load import blocks
 from specdec.benchmark.plan import Plan, Target
-from specdec.benchmark.prompts import Prompt
+from specdec.prompts.sets import Prompt
 from specdec.runs.record import RequestRecord
 from tests.analysis.simulate import record
 

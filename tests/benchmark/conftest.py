@@ -10,10 +10,10 @@ import pytest
 
 from specdec.benchmark.client import Timeouts
 from specdec.benchmark.plan import Plan, Target
-from specdec.benchmark.prompts import Prompt
 from specdec.benchmark.run import run
 from specdec.golden.server import GoldenServer
 from specdec.golden.settings import Settings
+from specdec.prompts.sets import Prompt
 from specdec.runs.manifest import RunManifest
 from specdec.runs.record import RequestRecord, read_records
 

@@ -10,7 +10,7 @@ import pytest
 from specdec.benchmark.client import Client, request_body
 from specdec.benchmark.http1 import Connection, Endpoint
 from specdec.benchmark.plan import Plan
-from specdec.benchmark.prompts import Prompt
+from specdec.prompts.sets import Prompt
 from specdec.runs.record import RequestRecord
 
 from .conftest import MakePlan

@@ -17,13 +17,13 @@ import pytest
 
 from specdec.benchmark.load import arrivals
 from specdec.benchmark.plan import Plan, Target, new_run_id
-from specdec.benchmark.prompts import Prompt
 from specdec.benchmark.run import RunEvent, run
 from specdec.benchmark.stream import CompletionStream
 from specdec.errors import BadInputError, EnvironmentFault
 from specdec.experiment.reading import parse
 from specdec.golden.settings import Settings
 from specdec.golden.truth import Speculation, Uniform
+from specdec.prompts.sets import Prompt
 from specdec.runs.manifest import RunManifest
 from specdec.runs.record import read_records
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from scripts import choose_prompts
-from specdec.benchmark.prompts import load
+from specdec.prompts.sets import load
 from specdec.rehearsal.emulator import CHECKOUT
 
 LINE = "The bell rings at noon."
@@ -51,7 +51,7 @@ def test_the_first_that_keep_the_rule_are_chosen() -> None:
 def test_the_shipped_set_is_made_of_candidates() -> None:
     lines = (CHECKOUT / "scripts" / "rehearsal_candidates.jsonl").read_text(encoding="utf-8").splitlines()
     shipped = (
-        (CHECKOUT / "specdec" / "benchmark" / "prompt_sets" / "rehearsal.jsonl")
+        (CHECKOUT / "specdec" / "prompts" / "shipped" / "rehearsal.jsonl")
         .read_text(encoding="utf-8")
         .splitlines()
     )

@@ -391,7 +391,7 @@ def test_the_benchmarks_code_is_whole_and_imports_alone(
                     f"{path.relative_to(tmp_path)} imports {node.module}, which the pod does not get"
                 )
     code = (
-        "import specdec.pod.benchmark, specdec.pod.settings, specdec.benchmark.prompts as p;"
+        "import specdec.pod.benchmark, specdec.pod.settings, specdec.prompts.sets as p;"
         " print(len(p.load('classes')))"
     )
     done = subprocess.run(

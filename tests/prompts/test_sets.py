@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from specdec.benchmark.prompts import SHIPPED, load, parse
 from specdec.errors import BadInputError
+from specdec.prompts.sets import SHIPPED, load, parse
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, cast
 
-from specdec.benchmark.prompt_shapes import KNOWN, TEXT_NAMES
 from specdec.errors import BadInputError, Mistake
+from specdec.prompts.shapes import KNOWN, TEXT_NAMES
 from specdec.text import shortened
 
 _JSON_LINES = (".jsonl", ".ndjson")

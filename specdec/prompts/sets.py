@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
-from specdec.benchmark import prompt_files
-from specdec.benchmark.prompt_files import Item
-from specdec.benchmark.prompt_shapes import Turn, fields_of
 from specdec.errors import BadInputError, Mistake
+from specdec.prompts import files as prompt_files
+from specdec.prompts.files import Item
+from specdec.prompts.shapes import Turn, fields_of
 
 SHIPPED = ("classes", "published", "rehearsal")
 """Names of the prompt sets inside the package: test cases by class, the eight published ones, and few short
@@ -76,7 +76,7 @@ def load(name: str, *, base: Path | None = None, column: str | None = None) -> t
             entries, each named.
     """
     if name in SHIPPED:
-        text = (files("specdec.benchmark") / "prompt_sets" / f"{name}.jsonl").read_text(encoding="utf-8")
+        text = (files("specdec.prompts") / "shipped" / f"{name}.jsonl").read_text(encoding="utf-8")
         return parse(text, source=f"{name}.jsonl")
     try:
         path = (base or Path()) / name

@@ -14,7 +14,7 @@ from specdec.errors import Mistake
 from specdec.text import has_halves, is_printable, shortened
 
 if TYPE_CHECKING:
-    from specdec.benchmark.prompt_files import Item
+    from specdec.prompts.files import Item
 
 MOST_TOKENS = 1_000_000
 """Longest answer that can be asked for."""

@@ -1,0 +1,1 @@
+"""Prompts: the shipped sets, and the files that people have."""
