@@ -5,11 +5,14 @@ That a caller is not allowed to ask is never read as an answer, least of all as 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 from specdec.errors import BadInputError, EnvironmentFault, Mistake, NoAccessError, SpecdecError
+from specdec.text import printable, shortened, without_secrets
 
 if TYPE_CHECKING:
     import boto3
@@ -82,11 +85,63 @@ def session() -> boto3.Session:
 
     Raises:
         NoAccessError: the profile that AWS_PROFILE names does not exist.
+        BadInputError: an endpoint in the environment is no URL.
     """
     import boto3
 
+    _require_endpoints()
     with calls():
-        return boto3.Session()
+        made = boto3.Session()
+    made.events.register("before-parse", _require_answer_of_aws)
+    return made
+
+
+def _require_endpoints() -> None:
+    mistakes: list[Mistake] = []
+    for name, value in os.environ.items():
+        if name.startswith("AWS_ENDPOINT_URL") and value:
+            try:
+                parts = urlsplit(value)
+                wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
+            except ValueError:
+                wrong = True
+            if wrong:
+                remedy = "Write http://host:port or https://host, or unset it"
+                mistakes.append(Mistake(name, without_secrets(value), "is no URL of a server", remedy))
+    if mistakes:
+        raise BadInputError("environment", mistakes)
+
+
+class NotAwsError(EnvironmentFault):
+    """Something else than AWS answered: a proxy, a sign-in page of a network, a wrong endpoint."""
+
+
+def _require_answer_of_aws(operation_model: Any, response_dict: dict[str, Any], **_: Any) -> None:
+    """Refuses what botocore would read as an answer without content, or stumble over.
+
+    Raises:
+        NotAwsError: the answer cannot be that of AWS.
+    """
+    status, body = response_dict["status_code"], response_dict["body"]
+    if status >= 500 or not isinstance(body, bytes):
+        # Botocore tries again after the first; the second is a stream of an object.
+        return
+    kind = next(
+        (value for name, value in response_dict["headers"].items() if name.lower() == "content-type"), ""
+    )
+    start = body[:2000].lstrip()
+    wrong = "html" in kind.lower() or start[:5].lower() in (b"<html", b"<!doc")
+    name: str = operation_model.name
+    if status < 300 and operation_model.service_model.metadata["protocol"] in ("query", "ec2"):
+        wrong = wrong or f"<{name}Response".encode() not in start
+    elif status < 300 and name == "ListObjectsV2":
+        wrong = wrong or b"<ListBucketResult" not in start
+    if wrong:
+        begin = printable(start[:60].decode(errors="replace")) or "no content"
+        raise NotAwsError(
+            f"what answered {name} with HTTP {status} is not AWS: {begin}",
+            remedy="Check network, proxy and AWS_ENDPOINT_URL",
+        )
 
 
 def config() -> Config:
@@ -230,14 +285,17 @@ def unexpected(error: Exception) -> SpecdecError | None:
     from botocore.parsers import ResponseParserError
 
     if isinstance(error, ClientError):
-        told = str(error.response.get("Error", {}).get("Message", "")) or "no reason given"
-        return translate(error) or AnswerFault(
-            f"AWS answers {action(error)} with {code(error)}: {told}", remedy=_UNEXPECTED
-        )
+        message = str(error.response.get("Error", {}).get("Message", "")) or "no reason given"
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        text = f"AWS answers {action(error)} with {code(error) or f'HTTP {status}'}: {message}"
+        # AWS names its errors; a number or nothing is from something in between.
+        usable = code(error) and not code(error).isdigit() and status < 500
+        return translate(error) or (AnswerFault if usable else EnvironmentFault)(text, remedy=_UNEXPECTED)
     if isinstance(error, (NoRegionError, InvalidRegionError)):
         return _no_region(error)
     if isinstance(error, (BotoCoreError, ResponseParserError)):
-        return AnswerFault(f"no usable answer from AWS: {' '.join(str(error).split())}", remedy=_UNEXPECTED)
+        reason = shortened(" ".join(str(error).split()), 300)
+        return EnvironmentFault(f"no usable answer from AWS: {reason}", remedy=_UNEXPECTED)
     return None
 
 

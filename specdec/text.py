@@ -33,6 +33,26 @@ def shortened(text: str, length: int = 200) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
+def without_secrets(url: str) -> str:
+    """A URL as it may be shown and stored: without user name, password, and the values of its query, but for
+    the version of an API.
+    """
+    url = re.sub(r"//[^/?#\s]*@", f"//{HIDDEN}@", url)
+    address, mark, query = url.partition("?")
+    query, _, _ = query.partition("#")
+    shown = [
+        part if name.lower() in _HARMLESS else f"{name}={HIDDEN}" if equals else HIDDEN
+        for part in query.split("&")
+        for name, equals, _ in [part.partition("=")]
+    ]
+    return f"{address}?{'&'.join(shown)}" if mark else address
+
+
+HIDDEN = "***"
+"""In place of a secret."""
+_HARMLESS = ("api-version", "api_version", "version")
+
+
 def whole_characters(text: str) -> str:
     """The text with U+FFFD for each half of a surrogate pair that stands alone, which UTF-8 cannot hold."""
     return _SURROGATE.sub(_REPLACEMENT, text)
