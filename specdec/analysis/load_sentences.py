@@ -62,6 +62,35 @@ def answer(verdict: LoadVerdict) -> str:
     return " ".join(texts)
 
 
+def short_answer(verdict: LoadVerdict) -> str:
+    """What to do, in one line; with several speculative variants about the first."""
+    variants = list(dict.fromkeys(row.variant for row in verdict.rows))
+    if not variants:
+        return "There is nothing to compare."
+    groups: dict[float | None, list[str]] = {}
+    for row in verdict.rows:
+        if row.variant == variants[0]:
+            groups.setdefault(row.helps_up_to, []).append(row.prompt_class)
+    name = variants[0] if len(variants) > 1 else "speculation"
+    unit = _UNITS[verdict.unit]
+    if len(groups) == 1:
+        (load,) = groups
+        if load is None:
+            return f"Leave {name} off: it is shown to help at no load."
+        return f"Use {name} up to {shown(load)} {unit}."
+    helps = sorted((load, classes) for load, classes in groups.items() if load is not None)
+    parts = [
+        f"up to {shown(load)}{'' if place else f' {unit}'} for {_listed(classes)}"
+        for place, (load, classes) in enumerate(helps)
+    ]
+    off = f"; leave it off for {_listed(groups[None])}" if None in groups else ""
+    return f"Use {name} {', '.join(parts)}{off}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def _advice(rows: Sequence[LoadRow], verdict: LoadVerdict) -> str:
     row, unit = rows[0], _UNITS[verdict.unit]
     helps, hurts = row.helps_up_to, row.hurts_from

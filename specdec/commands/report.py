@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from specdec import console
-from specdec.commands.options import json_option
+from specdec.commands.options import json_option, objective_options
 from specdec.errors import EXIT_FAILED, EXIT_OK, BadInputError, Mistake
 
 
@@ -24,8 +24,17 @@ from specdec.errors import EXIT_FAILED, EXIT_OK, BadInputError, Mistake
 @click.option(
     "--region", help="Region of the stack or bucket.  [default: the one that the stack's name ends with]"
 )
+@objective_options
 @json_option
-def command(names: tuple[str, ...], runs: Path, stack: str | None, region: str | None, as_json: bool) -> int:
+def command(
+    names: tuple[str, ...],
+    runs: Path,
+    stack: str | None,
+    region: str | None,
+    ttft_ms: float | None,
+    tpot_ms: float | None,
+    as_json: bool,
+) -> int:
     """The verdict on a run: speculative against baseline, with plots and cost.
 
     Prints it, and writes report.html, report.md and report.json beside the run's records. A RUN is a folder,
@@ -48,14 +57,17 @@ def command(names: tuple[str, ...], runs: Path, stack: str | None, region: str |
             [Mistake("RUN", " ".join(names), "are more than two", "Name one run, or two to compare")],
         )
     folders = [find(name, runs=runs, stack=stack, region=region) for name in names or (None,)]
-    return _one(folders[0], as_json) if len(folders) == 1 else _two(folders[0], folders[1], runs, as_json)
+    if len(folders) == 2:
+        return _two(folders[0], folders[1], runs, as_json)
+    given = {"ttft_ms": ttft_ms, "tpot_ms": tpot_ms}
+    return _one(folders[0], {name: limit for name, limit in given.items() if limit is not None}, as_json)
 
 
-def _one(folder: Path, as_json: bool) -> int:
+def _one(folder: Path, limits: dict[str, float], as_json: bool) -> int:
     from specdec.report import terminal, write
 
     with console.progress(f"judging {folder}"):
-        written = write(folder)
+        written = write(folder, limits)
     if as_json:
         console.show_json(written.numbers.read_text(encoding="utf-8"))
     else:

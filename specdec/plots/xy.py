@@ -40,21 +40,26 @@ class Point:
         x, y: its values.
         ends: of the interval of ``y``, if it has one.
         label: written beside it, where the axes do not say what it is.
+        across: of the interval of ``x``, if it has one.
     """
 
     x: float
     y: float
     ends: tuple[float, float] | None = None
     label: str = ""
+    across: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points of one variant: its name, its place (the baseline's is 0), and the points in order of x."""
+    """Points of one variant: its name, its place (the baseline's is 0), and the points in order of x, joined
+    by a line unless ``joined`` says not.
+    """
 
     label: str
     variant: int
     points: tuple[Point, ...]
+    joined: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +132,8 @@ def _draw(
     root.set("viewBox", f"0 0 {figure(WIDTH)} {figure(bottom + 2 * FONT + 12)}")
     panel = Panel(root, left, WIDTH - 1, top, bottom, across, up)
     panel.y_axis(up.ticks())
-    panel.x_axis(_ticks(across, points) if steps else across.ticks(), x.label, grid=not steps)
+    measured = [point for row in series if row.joined for point in row.points]
+    panel.x_axis(_ticks(across, measured) if steps else across.ticks(), x.label, grid=not steps)
     for limit in limits:
         panel.level(limit.y, MUTED)
     for row in series:
@@ -141,13 +147,18 @@ def _draw(
 
 def _series(panel: Panel, row: Series) -> None:
     shade = colour(row.variant)
-    line(panel.root, [panel.at(point.x, point.y) for point in row.points], shade, stroke_width=1.6)
+    if row.joined:
+        line(panel.root, [panel.at(point.x, point.y) for point in row.points], shade, stroke_width=1.6)
     spans: list[str] = []
     for point in row.points:
         if point.ends:
             (x, low), (_, high) = (panel.at(point.x, end) for end in point.ends)
             spans.append(f"M{figure(x)} {figure(low)}V{figure(high)}M{figure(x - 4)} {figure(low)}h8")
             spans.append(f"M{figure(x - 4)} {figure(high)}h8")
+        if point.across:
+            (low, y), (high, _) = (panel.at(end, point.y) for end in point.across)
+            spans.append(f"M{figure(low)} {figure(y)}H{figure(high)}M{figure(low)} {figure(y - 4)}v8")
+            spans.append(f"M{figure(high)} {figure(y - 4)}v8")
     if spans:
         path(panel.root, "".join(spans), fill="none", stroke=shade, stroke_width=1.6)
     if row.points:
@@ -174,4 +185,5 @@ def _ticks(scale: Scale, points: Sequence[Point]) -> list[float]:
 def _says(point: Point) -> str:
     name = f"{point.label} " if point.label else ""
     span = f" ({point.ends[0]:.3g} to {point.ends[1]:.3g})" if point.ends else ""
-    return f"{name}{point.y:.3g}{span} at {point.x:.4g}"
+    reach = f" ({point.across[0]:.4g} to {point.across[1]:.4g})" if point.across else ""
+    return f"{name}{point.y:.3g}{span} at {point.x:.4g}{reach}"

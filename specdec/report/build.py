@@ -8,7 +8,7 @@ from specdec.analysis.verdict import Verdict
 from specdec.report.content import Content, Section, Tally, Text
 from specdec.report.headline import SIGNS, headline
 from specdec.report.numbers import Trace
-from specdec.report.parts import advice, evidence, money, speculation, speed
+from specdec.report.parts import advice, evidence, loads, money, speculation, speed
 from specdec.report.parts.view import TONES, View
 from specdec.runs.folder import Run
 
@@ -18,9 +18,10 @@ NOT_COUNTED = "does not count"
 
 def build(run: Run, verdict: Verdict) -> tuple[Content, Trace]:
     """The whole report, and the trace of every number in it."""
-    view = View(run, verdict, Trace(run.records))
+    view = View(run, verdict, Trace(run.records, verdict.load))
     made: list[Section | None] = [
         advice.steps(view),
+        *loads.sections(view),
         speed.result(view),
         speed.latency(view),
         speculation.acceptance(view),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,17 +53,25 @@ class WrittenChange:
     change: Change
 
 
-def write(folder: Path) -> Written:
+def write(folder: Path, limits: Mapping[str, float] | None = None) -> Written:
     """Judges the run in ``folder`` and writes its report beside the records.
 
-    The files are a function of the run: written again, they are the same byte for byte.
+    The files are a function of the run and the limits: written again, they are the same byte for byte.
+
+    Args:
+        folder: of the run.
+        limits: of the objective in place of the run's own, as ``[objective]`` has them.
 
     Raises:
         BadInputError: the folder holds no finished, unspoiled run; see ``source.read_run``.
         EnvironmentFault: the files cannot be written.
     """
     run = read_run(folder)
-    verdict = judge(run.manifest, run.records)
+    manifest = run.manifest
+    if limits:
+        objective: dict[str, Any] = {**(manifest.configuration.get("objective") or {}), **limits}
+        manifest = replace(manifest, configuration={**manifest.configuration, "objective": objective})
+    verdict = judge(manifest, run.records)
     content, trace = build(run, verdict)
     digest = run.manifest.records_sha256
     written = Written(folder / "report.html", folder / "report.md", folder / "report.json", verdict)

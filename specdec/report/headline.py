@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specdec.analysis.verdict import Comparison, Decision, Verdict
+from specdec.analysis.load_sentences import short_answer
+from specdec.analysis.load_sentences import shown as load_shown
+from specdec.analysis.verdict import Comparison, Decision, LoadVerdict, Verdict
 from specdec.report.numbers import decimals, sentence, times
 
 SIGNS: dict[Decision, str] = {"helps": "▲", "hurts": "▼", "no difference": "=", "undecided": "?"}
@@ -37,6 +39,8 @@ def headline(verdict: Verdict) -> Headline:
     """The headline of a verdict. With several speculative variants it is about the one that helps most."""
     if verdict.status != "complete":
         return Headline(f"This run is {verdict.status}: it has numbers, but no verdict.", "")
+    if verdict.loads is not None:
+        return Headline(short_answer(verdict.loads), _sure_over_load(verdict.loads))
     rows = [row for row in verdict.comparisons if row.best_baseline]
     if not rows:
         return Headline("There is nothing to compare.", "A baseline and a speculative variant are needed.")
@@ -85,6 +89,18 @@ def _sure(rows: Sequence[Comparison], verdict: Verdict) -> str:
     rest = [row for row in rows if not row.counts]
     if rest:
         parts.append(f"{len(rest)} of {len(rows)} rows {'does' if len(rest) == 1 else 'do'} not count")
+    return sentence(", ".join(parts))
+
+
+def _sure_over_load(loads: LoadVerdict) -> str:
+    turns = [crossing for row in loads.rows for crossing in row.crossings]
+    parts: list[str] = []
+    if len(turns) == 1:
+        turn = turns[0]
+        parts.append(
+            f"it turns at {load_shown(turn.load)} ({load_shown(turn.low)} to {load_shown(turn.high)})"
+        )
+    parts.append(f"{100 * loads.level:.3g}% confidence for all classes and loads together")
     return sentence(", ".join(parts))
 
 

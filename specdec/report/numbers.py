@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,17 +63,19 @@ class Trace:
 
     Attributes:
         records: of the run, in file order.
+        load: the one load that numbers are about unless they say another; None for a run of one load.
         numbers: made so far, by key.
     """
 
     records: tuple[RequestRecord, ...]
+    load: float | None = None
     numbers: dict[str, Number] = field(default_factory=dict[str, Number])
     _places: dict[tuple[str, str, str], list[int]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._places = {}
         for line, record in enumerate(self.records, 1):
-            if record.lane == LANE and not record.warmup:
+            if record.lane == LANE and not record.warmup and self.load in (None, record.load):
                 key = record.variant, record.test_case, record.outcome
                 self._places.setdefault(key, []).append(line)
 
@@ -96,6 +98,19 @@ class Trace:
                 outcome == "ok" and variant in variants and test_case in (None, case)
             )
         )
+
+    def at_load(self, load: float, test_cases: Collection[str] | None, *variants: str) -> list[int]:
+        """Lines as ``measured`` gives them, at one load of several; None for all test cases."""
+        return [
+            line
+            for line, record in enumerate(self.records, 1)
+            if record.lane == LANE
+            and not record.warmup
+            and record.outcome == "ok"
+            and record.load == load
+            and record.variant in variants
+            and (test_cases is None or record.test_case in test_cases)
+        ]
 
     def sent(self, test_case: str | None, *variants: str) -> list[int]:
         """Lines of all requests but warm-ups, however they ended."""

@@ -6,7 +6,8 @@ import sys
 
 from specdec import console
 from specdec.analysis.compare import CHANGE_WORDS, Change
-from specdec.analysis.verdict import Measurement, PairedRatio, Verdict
+from specdec.analysis.load_sentences import shown as load_shown
+from specdec.analysis.verdict import LoadVerdict, Measurement, PairedRatio, Verdict
 from specdec.console import WIDTH, Column, Styled
 from specdec.report.headline import headline
 from specdec.report.numbers import decimals, milliseconds, sentence, times
@@ -28,7 +29,12 @@ def render(verdict: Verdict, *, colour: bool = False, width: int = WIDTH) -> str
     """The verdict as text, at most ``width`` columns wide; with ``colour``, as a terminal takes it."""
     complete = verdict.status == "complete"
     top = headline(verdict)
-    columns, rows = _comparisons(verdict) if complete and verdict.comparisons else _measurements(verdict)
+    if complete and verdict.loads is not None:
+        columns, rows = _over_load(verdict.loads)
+    elif complete and verdict.comparisons:
+        columns, rows = _comparisons(verdict)
+    else:
+        columns, rows = _measurements(verdict)
     parts = [
         console.paragraph(Styled(top.do, "bold"), width=width, colours=colour),
         *([console.paragraph(Styled(top.sure), width=width, colours=colour)] if top.sure else []),
@@ -99,6 +105,31 @@ def _comparisons(verdict: Verdict) -> tuple[list[Column], Rows]:
                 Styled(c.decision if c.counts else f"{c.decision} *", style),
             ]
         )
+    return columns, rows
+
+
+def _over_load(loads: LoadVerdict) -> tuple[list[Column], Rows]:
+    several = len({row.variant for row in loads.rows}) > 1
+    columns = [
+        Column("class", fold=True),
+        *([Column("variant", fold=True)] if several else []),
+        Column("in flight" if loads.unit == "in flight" else "per second", right=True),
+        Column("speed-up\n(interval)", right=True),
+        Column("tokens\nper step", right=True),
+        Column("verdict", fold=True),
+    ]
+    rows: Rows = [
+        [
+            row.prompt_class,
+            *([row.variant] if several else []),
+            load_shown(point.load),
+            Styled(_ratio(point.ratio), _STYLES[point.decision]),
+            decimals(point.tokens_per_step) if point.tokens_per_step is not None else "n/a",
+            Styled(point.decision, _STYLES[point.decision]),
+        ]
+        for row in loads.rows
+        for point in row.points
+    ]
     return columns, rows
 
 

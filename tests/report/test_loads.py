@@ -1,0 +1,101 @@
+"""The report of a run of several loads: what it says, its pictures, and where its numbers come from."""
+
+from __future__ import annotations
+
+import json
+from math import exp, log
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from specdec.commands.report import command as report
+from specdec.report import Written, write
+from specdec.runs.record import RequestRecord
+from tests.analysis import loads as simulated
+from tests.report.sample import write_run
+
+SERVICES = {"baseline": simulated.PLAIN, "speculative": simulated.DRAFTED}
+
+
+@pytest.fixture(scope="module")
+def records() -> list[RequestRecord]:
+    return simulated.run(SERVICES, 3, loads=(1.0, 2.0, 4.0, 8.0, 16.0))
+
+
+@pytest.fixture(scope="module")
+def written(records: list[RequestRecord], tmp_path_factory: pytest.TempPathFactory) -> Written:
+    return write(write_run(tmp_path_factory.mktemp("runs") / "run", records), {"tpot_ms": 60.0})
+
+
+@pytest.fixture(scope="module")
+def numbers(written: Written) -> dict[str, dict[str, Any]]:
+    found = json.loads(written.numbers.read_text(encoding="utf-8"))["numbers"]
+    return {number["key"]: number for number in found}
+
+
+def tpots(records: list[RequestRecord], lines: list[int]) -> dict[tuple[str, str, int], float]:
+    own = [records[line - 1] for line in lines]
+    return {
+        (r.variant, r.prompt, r.repeat): (r.chunk_times[-1] - r.chunk_times[0])
+        / ((r.chunk_tokens or (0,))[-1] - (r.chunk_tokens or (0,))[0])
+        for r in own
+    }
+
+
+def test_a_ratio_leads_to_the_lines_of_its_load(
+    numbers: dict[str, dict[str, Any]], records: list[RequestRecord]
+) -> None:
+    number = numbers["load/speculative/open/4"]
+    assert {records[int(line) - 1].load for line in number["lines"]} == {4.0}
+    times = tpots(records, number["lines"])
+    prompts: dict[str, list[float]] = {}
+    for (variant, prompt, repeat), value in times.items():
+        if variant == "baseline":
+            prompts.setdefault(prompt, []).append(log(value / times["speculative", prompt, repeat]))
+    assert number["value"] == pytest.approx(exp(fmean(fmean(v) for v in prompts.values())))
+
+
+def test_the_other_sections_are_about_the_lowest_load(
+    numbers: dict[str, dict[str, Any]], records: list[RequestRecord]
+) -> None:
+    number = numbers["tpot/speculative/case"]
+    assert {records[int(line) - 1].load for line in number["lines"]} == {1.0}
+    assert number["value"] == pytest.approx(median(tpots(records, number["lines"]).values()))
+
+
+def test_the_answer_is_about_load(written: Written) -> None:
+    html, text = (path.read_text(encoding="utf-8") for path in (written.html, written.markdown))
+    for page in (html, text):
+        assert "Use speculation up to" in page
+        assert "requests in flight" in page
+    assert 'id="loads"' in html
+    assert 'id="service"' in html
+    assert "## Up to which load does it pay?" in text
+
+
+def test_the_pictures_say_what_they_show(written: Written) -> None:
+    html = written.html.read_text(encoding="utf-8")
+    assert "Speed-up over load: open prompts, with interval" in html
+    # The crossing stands in the picture with its interval along the load.
+    assert "where it turns: 1 at " in html
+    assert "Goodput over load" in html
+    assert "Tokens per second for a user and for the service; labels: requests in flight" in html
+
+
+def test_limits_of_the_command_line_are_the_objective(records: list[RequestRecord], tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", records)
+    without = CliRunner().invoke(report, [str(folder)], standalone_mode=False)
+    assert without.exit_code == 0, without.output
+    assert "Within the objective" not in without.output
+    with_limits = CliRunner().invoke(report, [str(folder), "--tpot-ms", "51"], standalone_mode=False)
+    assert "TPOT <= 51 ms) speculative carries" in " ".join(with_limits.output.split())
+    assert "95% with TPOT &lt;= 51 ms" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_terminal_shows_every_load(records: list[RequestRecord], tmp_path: Path) -> None:
+    shown = CliRunner().invoke(report, [str(write_run(tmp_path / "run", records))], standalone_mode=False)
+    rows = [line.split() for line in shown.output.splitlines() if line.startswith("open ")]
+    assert [row[1] for row in rows] == ["1", "2", "4", "8", "16"]
