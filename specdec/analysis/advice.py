@@ -16,7 +16,7 @@ class WindowPoint:
         tokens_per_step: predicted.
         step_cost: predicted step time over a baseline step.
         tpot: predicted, seconds.
-        low, high: 5th and 95th percentile of the prediction, prompts resampled; model error is not in it.
+        low, high: 5th and 95th percentile of the prediction, over prompts and shapes of the step's cost.
         speedup: baseline TPOT over ``tpot``.
         measured_tpot: seconds, where this window was measured.
     """
@@ -46,16 +46,17 @@ class WindowAdvice:
         draft_cost: ``c``, cost of one more window position over a baseline step: draft and extra verification
             together.
         step_overhead: fixed part of a speculative step over a baseline step; 0 unless two windows were
-            measured.
+            measured, since one cannot tell it.
         undrafted_share: share of tokens emitted by steps that had nothing to verify; 0 for a draft model.
         break_even: constant acceptance at which the first measured window starts to pay; None if no
             acceptance would.
         curve: predicted, windows ascending.
         recommended: window; None for "off".
         predicted_speedup: at the recommended window; 1 for "off".
-        confidence: share of resamplings in which the recommendation is within 3% of the best choice, "off"
-            included.
-        confirm: the window to compile and measure next; None when nothing is left to confirm.
+        confidence: share of draws in which the recommendation is within 3% of the best choice, "off"
+            included, under the shape of step cost that speaks most against it.
+        confirm: the window to compile and measure next, the one that tells most; None when nothing is left to
+            confirm.
         says: the advice in one sentence.
     """
 

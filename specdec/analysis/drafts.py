@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specdec.analysis.advice import DraftRow, WindowAdvice
-from specdec.analysis.window import acceptance_for
+from specdec.analysis.constant_acceptance import acceptance_for
 from specdec.catalog.conventions import Convention
 
 

@@ -20,6 +20,7 @@ from specdec.analysis.roofline import roofline
 from specdec.analysis.sentences import caveats, comparison_sentence, overall_sentence
 from specdec.analysis.significance import JOINT_LEVEL, MARGIN, ReadTogether, decide, paired_ratio, spread
 from specdec.analysis.step_reading import step_source
+from specdec.analysis.tuning import windows_of
 from specdec.analysis.verdict import (
     ClassSummary,
     Comparison,
@@ -29,7 +30,6 @@ from specdec.analysis.verdict import (
     StepSource,
     Verdict,
 )
-from specdec.analysis.windows import windows_of
 from specdec.catalog.chips import INSTANCES, Instance
 from specdec.catalog.conventions import Convention
 from specdec.catalog.prices import NodePrice

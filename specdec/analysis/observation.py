@@ -25,6 +25,7 @@ class Observation:
         fill: mean proposed tokens of a step that proposed any, over the window; 1 for a draft model.
         sizes: steps that emitted 1, 2, ... usable + 1 tokens, the last step of each request left out since
             the limit cut it.
+        sequences: per prompt, the steps of each of its requests: tokens of every step, in order.
         steps: all steps.
         drafted: of these, the ones that had proposals to verify.
         tokens: tokens that all steps emitted.
@@ -35,6 +36,7 @@ class Observation:
     window: int
     fill: float
     sizes: Floats
+    sequences: tuple[tuple[tuple[int, ...], ...], ...]
     steps: Floats
     drafted: Floats
     tokens: Floats
@@ -69,6 +71,7 @@ def observe(
     told = reports_proposals(every or variant)
     usable = convention.usable(window)
     rows: list[tuple[list[int], int, int, int, float, float]] = []
+    sequences: list[tuple[tuple[int, ...], ...]] = []
     for prompt in dict.fromkeys(record.prompt for record in variant):
         plain = [
             value for record in baseline if record.prompt == prompt and (value := TPOT.of(record)) is not None
@@ -92,6 +95,7 @@ def observe(
             else count * (not told)
         )
         tokens = sum(sum(found.tokens) for _, found in read)
+        sequences.append(tuple(_separate(found.tokens, usable + 1) for _, found in read))
         rows.append(
             (sizes, count, drafted, tokens, sum(found.seconds for _, found in read), sum(plain) / len(plain))
         )
@@ -104,9 +108,19 @@ def observe(
         window=window,
         fill=min(1.0, proposal / window) if proposal is not None else 1.0,
         sizes=sizes,
+        sequences=tuple(sequences),
         steps=counts,
         drafted=drafts,
         tokens=tokens,
         seconds=seconds,
         baseline=plain,
     )
+
+
+def _separate(sizes: Sequence[int], most: int) -> tuple[int, ...]:
+    """Steps that reached the client together, told by being larger than one step can be, apart again."""
+    parts: list[int] = []
+    for size in sizes:
+        full, rest = divmod(max(size, 1), most)
+        parts += [most] * full + [rest] * (rest > 0)
+    return tuple(parts)

@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from specdec.analysis.acceptance import acceptance, drafted_steps
-from specdec.analysis.advise import Measured, advise
+from specdec.analysis.choice import Measured, advise
 from specdec.analysis.cost import usd_per_million_tokens
 from specdec.analysis.observation import observe
 from specdec.analysis.step_reading import read_steps, step_source
 from specdec.analysis.sweep_plan import plan_sweep
-from specdec.analysis.window import fit
+from specdec.analysis.window_model import fit
 from specdec.catalog.conventions import TEXTBOOK
 from specdec.catalog.prices import PRICES, known_price
 from specdec.commands.tune import command

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from specdec.analysis.advice import WindowAdvice
-from specdec.analysis.advise import Measured, advise
+from specdec.analysis.choice import Measured, advise
 from specdec.analysis.observation import Observation, observe
 from specdec.analysis.significance import MIN_PROMPTS
 from specdec.analysis.step_reading import is_idle
 from specdec.analysis.verdict import StepSource
-from specdec.analysis.window import Model, fit
+from specdec.analysis.window_model import Model, fit
 from specdec.catalog.conventions import Convention
 from specdec.runs.manifest import RunManifest
 from specdec.runs.record import RequestRecord

@@ -6,10 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specdec.analysis.advice import WindowAdvice, WindowPoint
+from specdec.analysis.constant_acceptance import break_even
 from specdec.analysis.conventions import Floats
-from specdec.analysis.window import Model, break_even
+from specdec.analysis.step_cost import NOISE
+from specdec.analysis.window_model import Model
+
+SURE = 0.8
+"""Share of draws from which nothing is left to confirm."""
+
+PLAUSIBLE = 0.05
+"""Share of draws from which a shape of cost counts as possible."""
 
 CLOSE = 0.03
 """Windows within this share of the best time per token count as equally good: less is not worth a compile."""
@@ -49,7 +58,7 @@ def advise(
     pays = curves[0, best] < baseline[0]
     chosen = curves[:, best] if pays else baseline
     ideal = np.minimum(curves.min(axis=1), baseline)
-    confidence = float(np.mean(chosen[1:] <= (1 + CLOSE) * ideal[1:])) if len(chosen) > 1 else 0.0
+    confidence = _confidence(chosen[1:] <= (1 + CLOSE) * ideal[1:], first.kinds)
     steps = np.mean([[model.tokens_per_step(k)[0] for k in windows] for model in models], axis=0)
     costs = np.mean([[model.step_cost(k)[0] for k in windows] for model in models], axis=0)
     low, high = np.quantile(curves, [0.05, 0.95], axis=0)
@@ -74,9 +83,12 @@ def advise(
         for k in measured.windows
         if k in windows and curves[0, k - windows.start] <= (1 + CLOSE) * curves[0, best]
     ]
-    confirm = _confirm(
-        curves, baseline, windows, measured.windows, recommended, keep=bool(near), confidence=confidence
-    )
+    confirm = None
+    if confidence < SURE:
+        cost = np.mean([model.cost for model in models], axis=0)
+        confirm = most_telling(curves[1:], baseline[1:], cost[1:], windows, measured.windows)
+    elif recommended is not None and not near:
+        confirm = recommended
     speedup = float(baseline[0] / curves[0, best]) if pays else 1.0
     return WindowAdvice(
         variants=measured.variants,
@@ -85,10 +97,10 @@ def advise(
         convention=first.convention.name,
         measured_windows=measured.windows,
         baseline_tpot=float(baseline[0]),
-        acceptance=float(np.mean([model.rate[0] for model in models])),
-        draft_cost=float(np.mean([model.slope[0] for model in models])),
-        step_overhead=float(np.mean([model.fixed[0] for model in models])),
-        undrafted_share=float(np.mean([model.undrafted[0] for model in models])),
+        acceptance=float(np.mean([model.rate for model in models])),
+        draft_cost=float(np.mean([model.slope for model in models])),
+        step_overhead=float(np.mean([model.fixed for model in models])),
+        undrafted_share=float(np.mean([model.undrafted for model in models])),
         break_even=break_even(
             first.convention,
             measured.windows[0],
@@ -103,29 +115,53 @@ def advise(
     )
 
 
-def _confirm(
-    curves: Floats,
-    baseline: Floats,
-    windows: range,
-    measured: tuple[int, ...],
-    recommended: int | None,
-    *,
-    keep: bool,
-    confidence: float,
+def _confidence(close: NDArray[np.bool_], kinds: NDArray[np.int64]) -> float:
+    """Share of draws in which the choice is close to the best, under the shape of cost that speaks most
+    against it: which shape holds is not a matter of chance. Shapes that hardly fit what was measured are left
+    out.
+    """
+    shares = [
+        float(close[kinds == kind].mean())
+        for kind in range(int(kinds.max(initial=0)) + 1)
+        if (kinds == kind).mean() > PLAUSIBLE
+    ]
+    return min(shares, default=0.0)
+
+
+def most_telling(
+    curves: Floats, baseline: Floats, cost: Floats, windows: range, measured: Sequence[int]
 ) -> int | None:
-    if recommended is not None and not keep:
-        return recommended
-    if confidence >= 0.9:
+    """The window whose step cost, once measured, leaves the least to lose by a wrong choice.
+
+    Each draw is taken for the truth in turn. Measuring a window leaves the draws that cost about the same
+    there, and the choice that is best on average over these is made: how much slower it is than the best
+    choice under the truth is what is lost.
+
+    Args:
+        curves: seconds per token, one row per draw, one column per window.
+        baseline: seconds per token without speculation, one per draw.
+        cost: of a step, in plain steps, shaped like ``curves``.
+        windows: of the columns.
+        measured: windows that are known already.
+
+    Returns:
+        None where no measurement would change the choice.
+    """
+    if not len(curves):
         return None
-    # The measured window is good enough if the model holds; measure the one that most often turns out best
-    # instead.
-    winners = curves[1:].argmin(axis=1)
-    beats = curves[1:].min(axis=1) < baseline[1:]
-    votes = np.bincount(winners[beats], minlength=len(windows)).astype(np.float64)
-    for window in measured:
-        if window in windows:
-            votes[window - windows.start] = 0
-    return windows[int(votes.argmax())] if votes.any() else None
+    choices = np.column_stack([curves, baseline])
+    regret = choices / choices.min(axis=1)[:, None] - 1
+    losses: dict[int, float] = {}
+    for column, window in enumerate(windows):
+        if window in measured:
+            continue
+        there = np.log(cost[:, column])
+        alike = np.exp(-0.5 * ((there[:, None] - there[None, :]) / NOISE) ** 2)
+        chosen = (alike @ regret).argmin(axis=1)
+        losses[window] = float(regret[np.arange(len(regret)), chosen].mean())
+    now = float(regret[:, regret.mean(axis=0).argmin()].mean())
+    best = min(losses, key=lambda window: losses[window], default=None)
+    return best if best is not None and losses[best] < now else None
 
 
 def _says(
@@ -136,7 +172,7 @@ def _says(
     near: list[int],
     curve: tuple[WindowPoint, ...],
 ) -> str:
-    sure = f"{confidence:.0%} of resamplings agree within {CLOSE:.0%}"
+    sure = f"{confidence:.0%} sure to be within {CLOSE:.0%} of the best"
     if recommended is None:
         best = max(curve, key=lambda point: point.speedup)
         text = (

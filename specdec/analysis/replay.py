@@ -1,0 +1,103 @@
+"""Replay of verification: what a text says about every window at once.
+
+A greedy proposal is accepted exactly where it is the token that the target wrote. So once it is known at
+which positions of a text a draft names the next token, the steps of any window follow without a target: from
+where a step begins, the proposals up to the first wrong one are kept, and the target adds a token of its own
+(Leviathan et al., arXiv 2211.17192, algorithm 1, at temperature 0).
+
+Positions count the tokens after the first one, which prefill emits. An average over steps cannot replace the
+positions: long steps hide the acceptance of easy stretches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bits = NDArray[np.bool_]
+"""Per position, whether the draft names the token that stands there."""
+
+Counts = NDArray[np.int64]
+UNKNOWN = -1
+
+
+def runs(bits: Bits) -> Counts:
+    """Proposals that would be kept in a row from each position, however large the window: the distance to the
+    next wrong one, or to the end.
+    """
+    wrong = np.flatnonzero(~bits)
+    places = np.arange(len(bits))
+    following = np.searchsorted(wrong, places)
+    ends = np.append(wrong, len(bits))
+    result: Counts = ends[following] - places
+    return result
+
+
+def steps(kept: Sequence[int], usable: int) -> list[int]:
+    """Tokens that each step emits, in order.
+
+    Args:
+        kept: proposals that are kept from each position, see ``runs``; where a draft proposes less, no more
+            than it proposes.
+        usable: proposals of a window that can be accepted, see ``Convention.usable``.
+    """
+    sizes: list[int] = []
+    place, length = 0, len(kept)
+    while place < length:
+        # The length limit cuts the last step.
+        size = min(kept[place] + 1, usable + 1, length - place)
+        sizes.append(size)
+        place += size
+    return sizes
+
+
+def reveal(sizes: Iterable[int], usable: int) -> NDArray[np.int8]:
+    """What the measured steps of one window say about each position: 1 where a proposal was kept, 0 where it
+    was wrong, ``UNKNOWN`` for the target's own token after a full window and at the end, where the limit cut
+    the step.
+
+    Args:
+        sizes: tokens of each step, in order.
+        usable: of the window that was measured.
+    """
+    positions: list[int] = []
+    for size in sizes:
+        positions += [1] * (size - 1)
+        positions.append(0 if size <= usable else UNKNOWN)
+    if positions:
+        positions[-1] = UNKNOWN
+    return np.asarray(positions, dtype=np.int8)
+
+
+def fill(revealed: NDArray[np.int8], chance: NDArray[np.float64], rng: np.random.Generator) -> Bits:
+    """The positions with the unknown ones drawn.
+
+    Args:
+        revealed: see ``reveal``.
+        chance: that the proposal at a position is right, used where it is unknown.
+        rng: draws.
+    """
+    bits: Bits = np.where(revealed == UNKNOWN, rng.random(len(revealed)) < chance, revealed == 1)
+    return bits
+
+
+def local_rate(revealed: NDArray[np.int8], *, reach: int = 16, prior: float = 0.5) -> NDArray[np.float64]:
+    """Share of right proposals near each position: a full window is left for the same kind of stretch that it
+    came through.
+
+    Args:
+        revealed: see ``reveal``.
+        reach: positions to each side that count.
+        prior: counted as two further positions.
+    """
+    known = (revealed != UNKNOWN).astype(np.float64)
+    right = (revealed == 1).astype(np.float64)
+    window = np.ones(2 * reach + 1)
+    near, hits = np.convolve(known, window, "same"), np.convolve(right, window, "same")
+    # "same" gives the longer of the two lengths.
+    start = max(0, (len(near) - len(revealed)) // 2)
+    part = slice(start, start + len(revealed))
+    rate: NDArray[np.float64] = (hits[part] + 2 * prior) / (near[part] + 2)
+    return rate

@@ -1,0 +1,194 @@
+"""The window model: from one measured window to the time per token at every other.
+
+The measured steps say at which positions of each text the draft was right; ``replay`` gives from these the
+steps of every window, prompt by prompt. Where the target's own token after a full window hid a position, it
+is drawn from its neighbourhood. What a step costs at another window is ``step_cost``'s.
+
+Look-up drafting proposes nothing where it finds no match. Of the steps that emit one token, the measured
+share then stays plain at every window::
+
+    TPOT(k) = t0 * (plain(k) + drafted(k) * cost(k)) / tokens
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specdec.analysis.conventions import Floats
+from specdec.analysis.observation import Observation
+from specdec.analysis.replay import fill, local_rate, reveal, runs, steps
+from specdec.analysis.step_cost import StepCost, fit_cost
+from specdec.catalog.conventions import Convention
+
+LARGEST = 15
+"""Largest window that is predicted: the largest the published experiment tried."""
+
+DRAWS = 400
+SEED = 20260415
+
+FILLS = 8
+"""Times that positions which the measured window hid are drawn anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Fitted window model. Arrays have one row per draw, the estimate first, and one column per window of
+    ``windows()``.
+
+    Attributes:
+        convention: of the stack.
+        baseline: ``t0``, seconds per plain step; one value per draw.
+        steps: steps per token.
+        plain: of these, the ones that had nothing to verify.
+        cost: of a step that verifies a window, in plain steps.
+        kinds: number of the shape that the cost of each draw has, the estimate left out.
+        fixed, slope: the line that fits the measured costs best.
+        rate: proposals kept over proposals reached, as measured.
+        undrafted: share of tokens from steps that had nothing to verify, as measured.
+    """
+
+    convention: Convention
+    baseline: Floats
+    steps: Floats
+    plain: Floats
+    cost: Floats
+    kinds: NDArray[np.int64]
+    fixed: float
+    slope: float
+    rate: float
+    undrafted: float
+
+    def windows(self) -> range:
+        """Windows that can emit more than one token per step, up to ``LARGEST``."""
+        return range(self.convention.smallest, LARGEST + 1)
+
+    def tokens_per_step(self, window: int) -> Floats:
+        """Expected tokens per step, plain ones among them."""
+        result: Floats = 1 / self.steps[:, window - self.windows().start]
+        return result
+
+    def step_cost(self, window: int) -> Floats:
+        """Time of a step that verifies proposals, in plain steps."""
+        return self.cost[:, window - self.windows().start]
+
+    def curve(self) -> Floats:
+        """Seconds per token."""
+        result: Floats = self.baseline[:, None] * (self.plain + (self.steps - self.plain) * self.cost)
+        return result
+
+    def tpot(self, window: int) -> Floats:
+        """Seconds per token at one window."""
+        return self.curve()[:, window - self.windows().start]
+
+
+def fit(
+    observations: Sequence[Observation], convention: Convention, *, draws: int = DRAWS, seed: int = SEED
+) -> Model:
+    """Fits the model to one or more windows measured on the same prompts with the same draft.
+
+    Args:
+        observations: at least one.
+        convention: of the stack.
+        draws: resamplings of the prompts and of the shape of the cost; 0 for the estimate alone.
+        seed: of the resampling.
+    """
+    rng = np.random.default_rng(seed)
+    windows = range(convention.smallest, LARGEST + 1)
+    weights = [_weights(len(observation.steps), draws, rng) for observation in observations]
+    pairs = list(zip(weights, observations, strict=True))
+    extra: list[Floats] = []
+    for weight, observation in pairs:
+        drafted = np.maximum(weight @ observation.drafted, 1e-9)
+        plain = weight @ (observation.steps - observation.drafted)
+        local = weight @ observation.baseline / weight.sum(axis=1)
+        extra.append((weight @ observation.seconds / local - plain) / drafted - 1)
+    fills = [observation.fill for observation in observations]
+    cost: StepCost = fit_cost(
+        [observation.window * observation.fill for observation in observations],
+        np.stack(extra, axis=1),
+        [window * float(np.mean(fills)) for window in windows],
+        # The same shapes for every test case: their cost is one.
+        np.random.default_rng([seed, 1]),
+    )
+    counted = [_replayed(observation, convention, windows, rng) for observation in observations]
+    columns: list[tuple[Floats, Floats]] = []
+    for place, window in enumerate(windows):
+        number = _source(window, [observation.window for observation in observations])
+        weight, observation = pairs[number]
+        tokens = weight @ observation.tokens
+        sizes, single = counted[number][0][:, place], counted[number][1][:, place]
+        plain = single * _plain_share(observation)
+        columns.append((weight @ sizes / tokens, weight @ plain / tokens))
+    first = observations[0]
+    return Model(
+        convention=convention,
+        baseline=np.mean([w @ o.baseline / w.sum(axis=1) for w, o in pairs], axis=0),
+        steps=np.stack([column[0] for column in columns], axis=1),
+        plain=np.stack([column[1] for column in columns], axis=1),
+        cost=np.vstack([cost.estimate, cost.draws]),
+        kinds=cost.kinds,
+        fixed=cost.fixed,
+        slope=cost.slope,
+        rate=_rate(observations, convention),
+        undrafted=float((first.steps - first.drafted).sum() / first.tokens.sum()),
+    )
+
+
+def _weights(prompts: int, draws: int, rng: np.random.Generator) -> Floats:
+    counts = rng.multinomial(prompts, np.full(prompts, 1 / prompts), size=draws).astype(np.float64)
+    return np.concatenate([np.ones((1, prompts)), counts])
+
+
+def _source(window: int, measured: Sequence[int]) -> int:
+    """The measured window that says most about ``window``: itself, else the next larger, else the largest."""
+    larger = [(other, number) for number, other in enumerate(measured) if other >= window]
+    return min(larger)[1] if larger else max((other, number) for number, other in enumerate(measured))[1]
+
+
+def _replayed(
+    observation: Observation, convention: Convention, windows: range, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Steps, and steps of one token, by prompt and window."""
+    usable = convention.usable(observation.window)
+    count, single = (np.zeros((len(observation.sequences), len(windows))) for _ in range(2))
+    prior = _rate([observation], convention)
+    for row, requests in enumerate(observation.sequences):
+        for sizes in requests:
+            revealed = reveal(sizes, usable)
+            chance = local_rate(revealed, prior=prior)
+            for place, window in enumerate(windows):
+                if window == observation.window:
+                    count[row, place] += len(sizes)
+                    single[row, place] += sum(size == 1 for size in sizes)
+            for _ in range(FILLS):
+                kept = runs(fill(revealed, chance, rng)).tolist()
+                for place, window in enumerate(windows):
+                    if window != observation.window:
+                        emitted = steps(kept, convention.usable(window))
+                        count[row, place] += len(emitted) / FILLS
+                        single[row, place] += sum(size == 1 for size in emitted) / FILLS
+    return count, single
+
+
+def _plain_share(observation: Observation) -> Floats:
+    """Of each prompt's steps of one token, the share that had nothing to verify."""
+    single: Floats = np.zeros(len(observation.sequences))
+    for row, requests in enumerate(observation.sequences):
+        single[row] = sum(size == 1 for sizes in requests for size in sizes)
+    share: Floats = np.minimum(1.0, (observation.steps - observation.drafted) / np.maximum(single, 1.0))
+    return share
+
+
+def _rate(observations: Sequence[Observation], convention: Convention) -> float:
+    """Proposals kept over proposals reached: one is wrong in every drafted step that was not kept whole."""
+    kept = wrong = 0.0
+    for observation in observations:
+        totals: Floats = observation.sizes.sum(axis=0)
+        kept += float(totals @ np.arange(len(totals)))
+        cut = float(totals[: convention.usable(observation.window)].sum())
+        wrong += max(0.0, cut - float((observation.steps - observation.drafted).sum()))
+    return kept / (kept + wrong) if kept + wrong > 0 else 0.0
