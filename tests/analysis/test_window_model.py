@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from statistics import fmean
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from specdec.analysis.choice import CLOSE, Measured, advise
 from specdec.analysis.constant_acceptance import acceptance_for, best_speedup, break_even, constant_tokens
 from specdec.analysis.observation import Observation, observe
 from specdec.analysis.replay import UNKNOWN, reveal, runs, steps
+from specdec.analysis.step_cost import bucket, fit_cost
 from specdec.analysis.window_model import LARGEST, Model, fit
 from specdec.catalog.conventions import NXDI_FUSED, TEXTBOOK, Convention
 from tests.analysis.simulate import PLAIN_STEP, service
@@ -177,10 +177,17 @@ def test_no_shape_of_cost_makes_a_wrong_window_sure(shape: str) -> None:
     )
 
 
-def test_a_service_is_sure_once_the_shapes_are_told_apart() -> None:
-    few = outcomes("mixed prompts", "linear", services=4, windows=[7])
-    many = outcomes("mixed prompts", "linear", services=4, windows=[3, 7, 11, 15])
-    assert fmean(outcome.sure for outcome in many) > fmean(outcome.sure for outcome in few) + 0.1
+def test_more_windows_tell_the_shape_of_the_cost() -> None:
+    windows = list(range(1, 16))
+    truth = 1 + 0.15 * (bucket(np.asarray(windows, dtype=np.float64) + 1) - 1)
+
+    def error(*measured: int) -> float:
+        extra = np.tile([truth[k - 1] - 1 for k in measured], (201, 1))
+        cost = fit_cost(measured, extra, windows, np.random.default_rng(3))
+        return float(np.abs(cost.estimate / truth - 1).max())
+
+    assert error(7) > 0.25
+    assert error(2, 7, 9, 15) < 0.12
 
 
 def test_replay_is_the_walk_token_by_token() -> None:
