@@ -42,7 +42,6 @@ class ExperimentStack(cdk.Stack):
     """The whole experiment in one region, as one flat CloudFormation stack."""
 
     def __init__(self, scope: Construct, construct_id: str, *, experiment: Experiment, region: str) -> None:
-        self._zones = experiment.zones(region)
         super().__init__(
             scope,
             construct_id,
@@ -72,7 +71,7 @@ class ExperimentStack(cdk.Stack):
         access = self._access(cluster, store)
 
         for nodes in (system_nodes, trainium_nodes):
-            nodes.node.add_dependency(node_addons, logs)
+            nodes.node.add_dependency(network, node_addons, logs)
         pod_addons.node.add_dependency(system_nodes)
         observability.node.add_dependency(system_nodes, logs)
         devices.node.add_dependency(system_nodes, trainium_nodes)
@@ -94,15 +93,14 @@ class ExperimentStack(cdk.Stack):
             log_key_arn=self._place.kms_key_arn,
         )
 
-    @property
-    def availability_zones(self) -> list[str]:
-        """The two zones of the experiment. Looking them up, as the CDK would, needs an account."""
-        return list(self._zones)
-
     def _network(self) -> Network:
         fields = self._experiment.cluster
         return Network(
-            self, "Network", cidr=fields.vpc_cidr, log_retention=retention_days(fields.log_retention_days)
+            self,
+            "Network",
+            cidr=fields.vpc_cidr,
+            zones=self._experiment.zones(self._region),
+            log_retention=retention_days(fields.log_retention_days),
         )
 
     def _store(self) -> ModelStore:
@@ -163,7 +161,7 @@ class ExperimentStack(cdk.Stack):
             "TrainiumNodes",
             cluster=cluster,
             role=role,
-            subnet_id=network.private_subnets(zone=self._place.zone)[0],
+            subnet_id=network.node_subnet(self._place.zone),
             zone=self._place.zone,
             instance=INSTANCES[capacity.instance_type],
             purchase=capacity.purchase,
@@ -201,11 +199,14 @@ class ExperimentStack(cdk.Stack):
                 self,
                 "ScaleDown",
                 cluster=cluster,
-                node_group=node_group_name(
-                    zone=self._place.zone,
-                    purchase=capacity.purchase,
-                    reservation_id=self._place.reservation_id,
-                ),
+                # Of every zone, so that another zone changes nothing here; a call for an absent group does
+                # nothing.
+                node_groups=[
+                    node_group_name(
+                        zone=zone, purchase=capacity.purchase, reservation_id=self._place.reservation_id
+                    )
+                    for zone in self._experiment.zones(self._region)
+                ],
                 max_nodes=capacity.max_nodes,
                 at=guards.scale_down_at,
                 every_hours=guards.scale_down_every_hours,

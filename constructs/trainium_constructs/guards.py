@@ -15,11 +15,13 @@ from trainium_constructs.acknowledgements import acknowledge, as_reported, wildc
 from trainium_constructs.roles import service_role
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trainium_constructs.cluster import Cluster
 
 
 class ScaleDown(Construct):
-    """Sets a node group to 0 nodes, once at a time or every so many hours, without any code of ours to run.
+    """Sets node groups to 0 nodes, once at a time or every so many hours, without any code of ours to run.
 
     A rate schedule without a start date fires as soon as it exists (EventBridge Scheduler user guide,
     "Rate-based schedules"). The node group must therefore depend on this construct: the first call then finds
@@ -30,8 +32,8 @@ class ScaleDown(Construct):
         scope: parent construct.
         construct_id: construct id.
         cluster: the cluster; its name is needed before it exists.
-        node_group: name of the node group.
-        max_nodes: upper limit of the group, which the call has to repeat.
+        node_groups: names of the node groups that there are or may be.
+        max_nodes: upper limit of each group, which the call has to repeat.
         at: UTC time, ``YYYY-MM-DDThh:mm:ss``.
         every_hours: hours between two calls.
     """
@@ -42,16 +44,17 @@ class ScaleDown(Construct):
         construct_id: str,
         *,
         cluster: Cluster,
-        node_group: str,
+        node_groups: Sequence[str],
         max_nodes: int,
         at: str | None,
         every_hours: int | None,
     ) -> None:
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
-        group_arn = stack.format_arn(
-            service="eks", resource="nodegroup", resource_name=f"{cluster.name}/{node_group}/*"
-        )
+        group_arns = [
+            stack.format_arn(service="eks", resource="nodegroup", resource_name=f"{cluster.name}/{group}/*")
+            for group in node_groups
+        ]
         self._role = service_role(
             self,
             "Role",
@@ -59,31 +62,34 @@ class ScaleDown(Construct):
             conditions={"StringEquals": {"aws:SourceAccount": stack.account}},
         )
         self._role.add_to_policy(
-            iam.PolicyStatement(sid="ScaleDown", actions=["eks:UpdateNodegroupConfig"], resources=[group_arn])
+            iam.PolicyStatement(sid="ScaleDown", actions=["eks:UpdateNodegroupConfig"], resources=group_arns)
         )
         acknowledge(
             self._role,
             {
-                wildcard(
-                    as_reported(self, group_arn)
-                ): "The ARN of a node group ends in an id that only EKS knows"
+                wildcard(as_reported(self, arn)): "The ARN of a node group ends in an id that only EKS knows"
+                for arn in group_arns
             },
         )
-        # The scheduler reads these names as the SDK writes them, with a capital first letter; it refuses the
-        # REST form.
-        self._call = json.dumps(
-            {
-                "ClusterName": cluster.name,
-                "NodegroupName": node_group,
-                "ScalingConfig": {"MinSize": 0, "MaxSize": max_nodes, "DesiredSize": 0},
-            }
-        )
-        if at is not None:
-            self._schedule("At", f"at({at})", retries=5)
-        if every_hours is not None:
-            self._schedule("Every", f"rate({every_hours} hour{'s' if every_hours > 1 else ''})", retries=0)
+        for group in node_groups:
+            # The scheduler reads these names as the SDK writes them, with a capital first letter; it refuses
+            # the REST form.
+            call = json.dumps(
+                {
+                    "ClusterName": cluster.name,
+                    "NodegroupName": group,
+                    "ScalingConfig": {"MinSize": 0, "MaxSize": max_nodes, "DesiredSize": 0},
+                }
+            )
+            # By the whole name: another reservation is another group with another schedule.
+            part = "".join(word.title() for word in group.split("-"))
+            if at is not None:
+                self._schedule(f"At{part}", f"at({at})", call, retries=5)
+            if every_hours is not None:
+                hours = f"rate({every_hours} hour{'s' if every_hours > 1 else ''})"
+                self._schedule(f"Every{part}", hours, call, retries=0)
 
-    def _schedule(self, construct_id: str, expression: str, *, retries: int) -> None:
+    def _schedule(self, construct_id: str, expression: str, call: str, *, retries: int) -> None:
         schedule = scheduler.CfnSchedule(
             self,
             construct_id,
@@ -94,7 +100,7 @@ class ScaleDown(Construct):
             target=scheduler.CfnSchedule.TargetProperty(
                 arn=f"arn:{cdk.Aws.PARTITION}:scheduler:::aws-sdk:eks:updateNodegroupConfig",
                 role_arn=self._role.role_arn,
-                input=self._call,
+                input=call,
                 retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
                     maximum_retry_attempts=retries, maximum_event_age_in_seconds=3600
                 ),

@@ -1,8 +1,9 @@
-"""The network: two zones, one NAT gateway, and a private path to S3."""
+"""The network: a control plane in two zones, nodes in any, one NAT gateway, and a private path to S3."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ipaddress
+from typing import TYPE_CHECKING, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -16,28 +17,49 @@ if TYPE_CHECKING:
 
 PRIVATE = ec2.SubnetType.PRIVATE_WITH_EGRESS
 
+_PART_BITS = 3
+"""The range is cut into eighths: public, two private, and up to five of nodes."""
+
 
 class Network(Construct):
     """A VPC for one cluster.
 
-    The control plane needs two zones; the accelerator nodes need exactly one. The stack lists that one first,
-    so that the only NAT gateway stands beside them and model downloads do not cross zones. Models and
-    artifacts come over the S3 gateway endpoint, which costs nothing.
+    Zones have a fixed order, and every subnet keeps zone and range for as long as the stack lives: EKS cannot
+    move a control plane, and CloudFormation cannot swap the ranges of two subnets. Accelerator nodes have a
+    subnet in every zone, so that another zone is another node group and nothing else. Models and artifacts
+    come over the S3 gateway endpoint, which costs nothing.
+
+    Args:
+        scope: parent construct.
+        construct_id: construct id.
+        cidr: range of the VPC, /16 to /22.
+        zones: two to five; a later stack may append, and changes none.
+        log_retention: of the flow logs.
 
     Attributes:
-        vpc: the VPC; nodes and the control plane's interfaces are in its private subnets.
+        vpc: the VPC; its private subnets hold the control plane's interfaces and the system nodes.
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, cidr: str, log_retention: logs.RetentionDays
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        cidr: str,
+        zones: Sequence[str],
+        log_retention: logs.RetentionDays,
     ) -> None:
         super().__init__(scope, construct_id)
+        network = ipaddress.IPv4Network(cidr)
+        _, first, second, *parts = network.subnets(prefixlen_diff=_PART_BITS)
+        gateways = ec2.NatProvider.gateway()
         self.vpc = ec2.Vpc(
             self,
             "Vpc",
             ip_addresses=ec2.IpAddresses.cidr(cidr),
-            max_azs=2,
+            availability_zones=list(zones[:2]),
             nat_gateways=1,
+            nat_gateway_provider=gateways,
             subnet_configuration=[
                 ec2.SubnetConfiguration(
                     name="public",
@@ -45,12 +67,10 @@ class Network(Construct):
                     cidr_mask=26,
                     map_public_ip_on_launch=False,
                 ),
-                ec2.SubnetConfiguration(name="private", subnet_type=PRIVATE),
+                ec2.SubnetConfiguration(name="private", subnet_type=PRIVATE, cidr_mask=first.prefixlen),
             ],
-            gateway_endpoints={
-                "S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)
-            },
         )
+        assert self.vpc.private_subnets[1].ipv4_cidr_block == str(second), "the CDK fills ranges in order"
         acknowledge(
             self.vpc,
             {
@@ -59,13 +79,47 @@ class Network(Construct):
                 )
             },
         )
+        (gateway,) = gateways.configured_gateways
+        self._nodes = {
+            zone: self._node_subnet(zone, part, gateway.gateway_id)
+            for zone, part in zip(zones, parts, strict=False)
+        }
+        self.vpc.add_gateway_endpoint(
+            "S3",
+            service=ec2.GatewayVpcEndpointAwsService.S3,
+            subnets=[
+                ec2.SubnetSelection(
+                    subnets=[*self.vpc.private_subnets, *map(_as_subnet, self._nodes.values())]
+                )
+            ],
+        )
         flow_logs = logs.LogGroup(
             self, "FlowLogs", retention=log_retention, removal_policy=cdk.RemovalPolicy.DESTROY
         )
         self.vpc.add_flow_log("FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(flow_logs))
 
-    def private_subnets(self, *, zone: str | None = None) -> Sequence[str]:
-        """Ids of the private subnets, all or those of one zone."""
-        return self.vpc.select_subnets(
-            subnet_type=PRIVATE, availability_zones=[zone] if zone else None
-        ).subnet_ids
+    def _node_subnet(self, zone: str, part: ipaddress.IPv4Network, gateway: str) -> ec2.PrivateSubnet:
+        subnet = ec2.PrivateSubnet(
+            self,
+            # By the letter: a name must not follow from the place in the list.
+            f"Nodes{zone[-1].upper()}",
+            vpc_id=self.vpc.vpc_id,
+            availability_zone=zone,
+            cidr_block=str(part),
+        )
+        subnet.add_default_nat_route(gateway)
+        acknowledge(subnet, {"CloudFormation-Validate::W3010": "Accelerator capacity is in named zones"})
+        return subnet
+
+    def private_subnets(self) -> Sequence[str]:
+        """Ids of the private subnets of the control plane's two zones."""
+        return [subnet.subnet_id for subnet in self.vpc.private_subnets]
+
+    def node_subnet(self, zone: str) -> str:
+        """Id of the accelerator nodes' subnet in one zone."""
+        return self._nodes[zone].subnet_id
+
+
+def _as_subnet(subnet: ec2.PrivateSubnet) -> ec2.ISubnet:
+    # The stubs of PrivateSubnet lack a property of ISubnet that the class has.
+    return cast("ec2.ISubnet", subnet)

@@ -43,12 +43,12 @@ OFFERS = {
 """Instance type to the regions known to offer it."""
 
 
-def other_zone(instance_type: str, region: str, zone: str) -> str:
-    """A zone of the region besides ``zone``: the first that the catalogue lists, else the first by letter."""
-    listed = [
-        name for offer in OFFERS.get(instance_type, ()) if offer.region == region for name in offer.zones
-    ]
-    return next(name for name in (*listed, f"{region}a", f"{region}b") if name != zone)
+def zones_of(region: str) -> tuple[str, ...]:
+    """Every zone of a region that some instance type is known to be offered in, in a fixed order; none where
+    the catalogue does not know the region.
+    """
+    offers = [offer for listed in OFFERS.values() for offer in listed if offer.region == region]
+    return tuple(sorted({zone for offer in offers for zone in offer.zones}))
 
 
 WITHOUT_BUDGETS = frozenset(

@@ -44,6 +44,7 @@ def command(
     Exit codes: as `specdec check`; 1 also when an object did not arrive as it was sent.
     """
     from specdec import aws
+    from specdec.catalog.regions import zones_of
     from specdec.deployed.clients import Clients, who
     from specdec.experiment.reading import load, parse
     from specdec.operate.clone import with_region
@@ -59,6 +60,7 @@ def command(
             experiment_path.read_text(encoding="utf-8"),
             region=region,
             zone=zone or _zone(clients, experiment.capacity.instance_type),
+            zones=() if zones_of(region) else _zones(clients, experiment.capacity.system_instance_type),
             reservation_id=reservation_id,
         )
         experiment = parse(text, source=f"{experiment_path} with {region}")
@@ -85,14 +87,19 @@ def command(
     return check_command.status(findings)
 
 
-def _zone(clients: Clients, instance_type: str) -> str:
+def _zones(clients: Clients, instance_type: str) -> list[str]:
+    """Zones that offer an instance type, sorted."""
     from specdec.aws import calls
 
     with calls():
         offered = clients("ec2").describe_instance_type_offerings(
             LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [instance_type]}]
         )["InstanceTypeOfferings"]
-    zones = sorted(str(entry["Location"]) for entry in offered)
+    return sorted(str(entry["Location"]) for entry in offered)
+
+
+def _zone(clients: Clients, instance_type: str) -> str:
+    zones = _zones(clients, instance_type)
     if not zones:
         raise SpecdecError(
             f"{instance_type} is not offered in {clients.region}",

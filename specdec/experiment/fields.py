@@ -14,7 +14,7 @@ from pydantic import Field
 
 from specdec.catalog.chips import INSTANCES
 from specdec.catalog.prices import NodePrice, price_for
-from specdec.catalog.regions import other_zone
+from specdec.catalog.regions import zones_of
 from specdec.catalog.stacks import STACKS
 from specdec.experiment.models import with_own
 from specdec.experiment.sections import (
@@ -170,10 +170,25 @@ class Experiment(Section):
         """Tags of launch templates, and so of instances and volumes, which never change on a live stack."""
         return {"experiment": self.name, **self.account.tags}
 
-    def zones(self, region: str) -> tuple[str, str]:
-        """The zone of the accelerator nodes, and the other zone of the control plane."""
-        place = self.placement[region]
-        return place.zone, place.second_zone or other_zone(self.capacity.instance_type, region, place.zone)
+    def zones(self, region: str) -> tuple[str, ...]:
+        """Zones of the network in one region, two at least. The control plane is in the first two."""
+        return self.placement[region].zones or zones_of(region)
+
+    def measured(self, region: str) -> Experiment:
+        """The experiment as far as it bears on what is measured in one region and what that costs.
+
+        A run keeps this: two runs have one configuration hash although budget, network or tags differ.
+        """
+        kept = {field: getattr(self.capacity, field) for field in _MEASURED_CAPACITY}
+        declared = Experiment.model_fields
+        return self.model_copy(
+            update={
+                **{field: declared[field].get_default(call_default_factory=True) for field in _OF_THE_STACK},
+                "regions": (region,),
+                "capacity": Capacity(**kept),
+                "serving": self.serving.model_copy(update={"hf_token_secret": None}),
+            }
+        )
 
     def resolved(self) -> dict[str, Any]:
         """All fields, defaults filled in, as plain data."""
@@ -183,3 +198,9 @@ class Experiment(Section):
         """12 hex digits over ``resolved()``: same hash, same experiment."""
         canonical = json.dumps(self.resolved(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+_MEASURED_CAPACITY = ("instance_type", "purchase", "efa", "system_instance_type")
+"""Fields of ``capacity`` that decide what runs where, and at which price."""
+_OF_THE_STACK = ("owner", "tags", "account", "cluster", "placement", "store", "guards")
+"""What only the stack around the services is made of."""

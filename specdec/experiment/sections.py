@@ -109,11 +109,13 @@ class Placement(Section):
         pattern=r"^cr-[0-9a-f]+$",
         description="capacity reservation or Capacity Block to launch into",
     )
-    second_zone: str | None = Field(
-        default=None,
+    zones: tuple[str, ...] = Field(
+        default=(),
+        max_length=5,
         description=(
-            "other zone of the control plane, which needs two; else the first other one that the catalogue"
-            " knows"
+            "zones of the network, `zone` among them, in an order that never changes: the control plane and"
+            " the system node are in the first two, and each has a subnet for accelerator nodes; else those"
+            " that the catalogue knows"
         ),
     )
     bucket: str | None = Field(

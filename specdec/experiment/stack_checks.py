@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from specdec.catalog.addons import ADDONS
 from specdec.catalog.chips import INSTANCES
-from specdec.catalog.regions import WITHOUT_BUDGETS
+from specdec.catalog.regions import WITHOUT_BUDGETS, zones_of
 from specdec.errors import Mistake
 from specdec.experiment.registry import check
 
@@ -134,21 +134,34 @@ def _addon_versions(cluster: Cluster) -> Iterator[Mistake]:
 
 
 @check
-def _second_zones(placement: dict[str, Placement]) -> Iterator[Mistake]:
-    for region, place in placement.items():
-        second = place.second_zone
-        if second is None:
+def _zones(regions: tuple[str, ...], placement: dict[str, Placement]) -> Iterator[Mistake]:
+    for region in dict.fromkeys(regions):
+        place = placement.get(region)
+        if place is None:
             continue
-        field = f"placement.{region}.second_zone"
-        if second == place.zone:
+        field, zones = f"placement.{region}.zones", place.zones or zones_of(region)
+        for zone in place.zones:
+            if not re.fullmatch(re.escape(region) + "[a-z]", zone):
+                yield Mistake(field, zone, f"is not a zone of {region}", f"Use zones like {region}a")
+        if len(set(zones)) < len(zones):
+            yield Mistake(field, list(zones), "names a zone twice", "Name each once")
+        if not zones:
+            example = f'zones = ["{region}a", "{region}b"]'
             yield Mistake(
                 field,
-                second,
-                "is the zone of the accelerator nodes; the control plane needs another",
-                "Use another zone",
+                None,
+                "is missing, and the catalogue does not know the zones of the region",
+                f"List them, as `aws ec2 describe-availability-zones --region {region}` does: {example}",
             )
-        elif not re.fullmatch(re.escape(region) + "[a-z]", second):
-            yield Mistake(field, second, f"is not a zone of {region}", f"Use one like {region}a")
+        elif len(zones) < 2:
+            yield Mistake(field, list(zones), "is one zone; the control plane needs two", "Add another")
+        if zones and place.zone not in zones and place.zone.startswith(region):
+            yield Mistake(
+                f"placement.{region}.zone",
+                place.zone,
+                f"is not among the zones of the network: {', '.join(zones)}",
+                f"Use one of these, or name all in {field}; to a stack that exists only append",
+            )
 
 
 @check

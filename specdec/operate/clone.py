@@ -11,16 +11,21 @@ import tomlkit
 from specdec.errors import BadInputError, Mistake
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from specdec.experiment.fields import Experiment
 
 
-def with_region(text: str, *, region: str, zone: str, reservation_id: str | None = None) -> str:
+def with_region(
+    text: str, *, region: str, zone: str, zones: Sequence[str] = (), reservation_id: str | None = None
+) -> str:
     """The experiment file with one region more.
 
     Args:
         text: the file as it is; it must be a valid experiment.
         region: the region to add; one that is there already gets no second entry.
         zone: zone of its accelerator nodes.
+        zones: zones of its network, where the catalogue does not know them.
         reservation_id: reservation or Capacity Block in that zone, where capacity is bought so.
     """
     document = tomlkit.parse(text)
@@ -33,6 +38,8 @@ def with_region(text: str, *, region: str, zone: str, reservation_id: str | None
     if region not in placement:
         place = tomlkit.table()
         place.add("zone", zone)
+        if zones:
+            place.add("zones", list(zones))
         if reservation_id is not None:
             place.add("reservation_id", reservation_id)
         placement.add(region, place)

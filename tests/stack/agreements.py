@@ -399,17 +399,19 @@ def node_groups(deployed: Deployed) -> Iterator[Disagreement]:
         if len(group["Subnets"]) != (1 if accelerated else 2):
             yield (f"Nodegroup of {launch['InstanceType']}: Subnets", group["Subnets"], "1 or 2")
         for subnet in group["Subnets"]:
-            if "private" not in subnet["Ref"].lower() and "node" not in subnet["Ref"].lower():
+            if "public" in subnet["Ref"].lower():
                 yield (f"Nodegroup of {launch['InstanceType']}: Subnets", subnet["Ref"], "a private subnet")
 
 
 def guards(deployed: Deployed) -> Iterator[Disagreement]:
     """A schedule turns off the group that exists."""
-    names = [group["NodegroupName"] for group, _ in deployed.groups if "NodegroupName" in group]
-    for schedule in deployed.template.of_type("AWS::Scheduler::Schedule").values():
-        call = json.loads(flat(schedule["Properties"]["Target"]["Input"]))
-        if call.get("NodegroupName") not in (None, *names):
-            yield ("Schedule: NodegroupName", call["NodegroupName"], names)
+    schedules = deployed.template.of_type("AWS::Scheduler::Schedule").values()
+    calls = [json.loads(flat(schedule["Properties"]["Target"]["Input"])) for schedule in schedules]
+    called = [call["NodegroupName"] for call in calls]
+    for group, _ in deployed.groups:
+        name = group.get("NodegroupName")
+        if calls and name is not None and name not in called:
+            yield (f"Schedules: NodegroupName of {name}", sorted(set(called)), name)
 
 
 AGREEMENTS: dict[str, Callable[[Deployed], Iterator[Disagreement]]] = {

@@ -80,13 +80,20 @@ TAGS = ("[capacity]", "[tags]\n{}\n\n[capacity]")
             "cluster.addon_versions.coredns",
             "describe-addon-versions",
         ),
-        (PLACEMENT, 'second_zone = "us-east-2b"', "placement.us-east-2.second_zone", "another"),
         (
             PLACEMENT,
-            'second_zone = "us-west-2b"',
-            "placement.us-east-2.second_zone",
+            'zones = ["us-east-2a", "us-east-2c"]',
+            "placement.us-east-2.zone",
+            "us-east-2a, us-east-2c",
+        ),
+        (PLACEMENT, 'zones = ["us-east-2b"]', "placement.us-east-2.zones", "needs two"),
+        (
+            PLACEMENT,
+            'zones = ["us-east-2b", "us-west-2b"]',
+            "placement.us-east-2.zones",
             "not a zone of us-east-2",
         ),
+        (PLACEMENT, 'zones = ["us-east-2b", "us-east-2b"]', "placement.us-east-2.zones", "twice"),
         (PLACEMENT, 'bucket = "Not_A_Bucket"', "placement.us-east-2.bucket", ""),
         (GUARDS, "monthly_budget_usd = 100.0", "guards.monthly_budget_usd", "budget_email"),
         (GUARDS, 'budget_email = "a@example.com"', "guards.budget_email", "monthly_budget_usd"),
@@ -108,12 +115,10 @@ def test_one_mistake(place: tuple[str, str], line: str, field: str, says: str) -
 def test_an_unknown_region_is_refused_with_the_known_ones_unless_it_is_meant() -> None:
     elsewhere = DEFAULT.replace("us-east-2", "eu-north-1")
     assert "us-east-2" in mistakes(elsewhere)["regions"].remedy
-    assert parse(elsewhere.replace("[capacity]", "[capacity]\nallow_unlisted_region = true")).zones(
-        "eu-north-1"
-    ) == (
-        "eu-north-1b",
-        "eu-north-1a",
-    )
+    meant = elsewhere.replace("[capacity]", "[capacity]\nallow_unlisted_region = true")
+    assert "describe-availability-zones" in mistakes(meant)["placement.eu-north-1.zones"].remedy
+    named = meant.replace('zone = "', 'zones = ["eu-north-1c", "eu-north-1b"]\nzone = "')
+    assert parse(named).zones("eu-north-1") == ("eu-north-1c", "eu-north-1b")
 
 
 def test_a_budget_where_cloudformation_has_none() -> None:

@@ -1,5 +1,6 @@
 """Order of creation and deletion, what survives, and what ends a forgotten experiment."""
 
+import copy
 import json
 
 import pytest
@@ -43,7 +44,7 @@ def test_manifests_are_applied_one_after_another_in_the_order_of_the_charts() ->
         of_type(found, MANIFEST), key=lambda name: len(found.needs(name) & of_type(found, MANIFEST))
     )
     assert [len(found.needs(name) & of_type(found, MANIFEST)) for name in order] == list(range(len(order)))
-    applied = [one for name in order for one in found.manifests[name]]
+    applied = copy.deepcopy([one for name in order for one in found.manifests[name]])
     bucket = f"<{found.named('ModelStoreBucket', 'AWS::S3::Bucket')}>"
     wanted = [
         one
@@ -84,13 +85,11 @@ def test_the_cluster_outlives_its_nodes_and_the_network_outlives_the_cluster() -
     for group in of_type(found, "AWS::EKS::Nodegroup"):
         assert cluster in found.needs(group)
     needs = found.needs(cluster)
-    for kind in (
-        "AWS::EC2::VPC",
-        "AWS::EC2::Subnet",
-        "AWS::EC2::NatGateway",
-        "AWS::EC2::VPCGatewayAttachment",
-    ):
+    for kind in ("AWS::EC2::VPC", "AWS::EC2::NatGateway", "AWS::EC2::VPCGatewayAttachment"):
         assert of_type(found, kind) <= needs
+    network = {name for name in of_type(found, "AWS::EC2::Subnet") if name.startswith("NetworkVpc")}
+    assert len(network) == 4
+    assert network <= needs
     assert found.named("ClusterControlPlaneLogs") in needs
 
 
@@ -176,21 +175,25 @@ def test_scale_down_calls_eks_and_nothing_else() -> None:
     found = template(*EVERYTHING)
     schedules = [one["Properties"] for one in found.of_type("AWS::Scheduler::Schedule").values()]
     assert {one["ScheduleExpression"] for one in schedules} == {"at(2030-01-02T20:00:00)", "rate(4 hours)"}
-    group = found.only("AWS::EKS::Nodegroup", AmiType="AL2023_x86_64_NEURON")
+    called: list[str] = []
     for one in schedules:
         assert flat(one["Target"]["Arn"]).endswith(":scheduler:::aws-sdk:eks:updateNodegroupConfig")
         assert one["ScheduleExpressionTimezone"] == "UTC"
-        assert json.loads(one["Target"]["Input"]) == {
+        call = json.loads(one["Target"]["Input"])
+        called.append(call.pop("NodegroupName"))
+        assert call == {
             "ClusterName": experiment().stack_name(REGION),
-            "NodegroupName": group["NodegroupName"],
             "ScalingConfig": {"MinSize": 0, "MaxSize": 1, "DesiredSize": 0},
         }
+    # The group of every zone, so that another zone changes no schedule.
+    groups = [f"accelerator-us-east-2{zone}-on-demand" for zone in "abc"]
+    assert sorted(called) == sorted(groups * 2)
     policy = found.resources[found.named("ScaleDownRoleDefaultPolicy")]["Properties"]["PolicyDocument"][
         "Statement"
     ]
-    assert [(one["Action"], group["NodegroupName"] in flat(one["Resource"])) for one in policy] == [
-        ("eks:UpdateNodegroupConfig", True)
-    ]
+    (statement,) = policy
+    assert statement["Action"] == "eks:UpdateNodegroupConfig"
+    assert [flat(arn).split("/")[-2] for arn in statement["Resource"]] == groups
 
 
 def test_the_first_call_of_a_rate_finds_no_nodes_yet() -> None:

@@ -1,3 +1,5 @@
+import ipaddress
+import itertools
 import json
 
 import pytest
@@ -15,8 +17,8 @@ def test_one_nat_gateway_and_a_free_path_to_s3() -> None:
         "Gateway",
         "com.amazonaws.<AWS::Region>.s3",
     )
-    private = {name for name in found.of_type("AWS::EC2::RouteTable") if "private" in name}
-    assert len(private) == 2
+    private = {name for name in found.of_type("AWS::EC2::RouteTable") if "public" not in name}
+    assert len(private) == 2 + 3, "the control plane's two, and the nodes' in each zone"
     assert private <= set(references(endpoint["RouteTableIds"]))
 
 
@@ -34,17 +36,45 @@ def test_the_control_plane_has_two_zones_and_the_accelerators_the_chosen_one() -
     assert zone_of[accelerator["Ref"]] == "us-east-2b"
 
 
-def test_the_second_zone_can_be_chosen() -> None:
-    found = template(('zone = "us-east-2b"', 'second_zone = "us-east-2c"\nzone = "us-east-2b"'))
-    zones = {
-        subnet["Properties"]["AvailabilityZone"] for subnet in found.of_type("AWS::EC2::Subnet").values()
+@pytest.mark.parametrize("edits", [(), EVERYTHING], ids=["default", "everything"])
+def test_another_zone_is_another_node_group_and_nothing_else(edits: tuple[tuple[str, str], ...]) -> None:
+    made = {
+        zone: template(*edits, ('zone = "us-east-2b"', f'zone = "us-east-2{zone}"')).resources
+        for zone in "abc"
     }
-    assert zones == {"us-east-2b", "us-east-2c"}
+    for zone in "ac":
+        changed = [name for name in made["b"] if made[zone].get(name) != made["b"][name]]
+        assert [made["b"][name]["Type"] for name in changed] == ["AWS::EKS::Nodegroup"]
+        assert made[zone].keys() == made["b"].keys()
+
+
+@pytest.mark.parametrize("cidr", ["10.42.0.0/16", "10.42.0.0/22"])
+def test_ranges_do_not_overlap_and_the_zones_keep_theirs(cidr: str) -> None:
+    zones = ", ".join(f'"us-east-2{letter}"' for letter in "abcde")
+    found = template(
+        ("[capacity]", f'[cluster]\nvpc_cidr = "{cidr}"\n\n[capacity]'),
+        ('zone = "us-east-2b"', f'zones = [{zones}]\nzone = "us-east-2b"'),
+    )
+    subnets = found.of_type("AWS::EC2::Subnet").values()
+    ranges = [ipaddress.IPv4Network(subnet["Properties"]["CidrBlock"]) for subnet in subnets]
+    assert len(ranges) == 4 + 5
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(ranges, 2))
+    assert all(one.subnet_of(ipaddress.IPv4Network(cidr)) for one in ranges)
+
+
+def test_a_zone_more_leaves_every_other_subnet_as_it_is() -> None:
+    more = (
+        'zone = "us-east-2b"',
+        'zones = ["us-east-2a", "us-east-2b", "us-east-2c", "us-east-2d"]\nzone = "us-east-2b"',
+    )
+    before, after = template().of_type("AWS::EC2::Subnet"), template(more).of_type("AWS::EC2::Subnet")
+    assert {name: after[name] for name in before} == before
+    assert len(after) == len(before) + 1
 
 
 def test_no_subnet_gives_public_addresses() -> None:
     assert not any(
-        subnet["Properties"]["MapPublicIpOnLaunch"]
+        subnet["Properties"].get("MapPublicIpOnLaunch", False)
         for subnet in template().of_type("AWS::EC2::Subnet").values()
     )
 

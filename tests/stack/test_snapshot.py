@@ -26,7 +26,6 @@ from tests.stack.synthesis import (
 _ASSET = re.compile(r"\b[0-9a-f]{64}\b")
 _CONTENT_HASH = re.compile(r"-[0-9a-f]{8,12}$")
 _HASHED = re.compile(r"\b((?:llmperf|models|neuron-\d+|stage[a-z0-9-]*|qwen[a-z-]*vllm))-[0-9a-f]{8}\b")
-_PRUNE_LABEL = re.compile(r"prune-[0-9a-f]{42}")
 PAGES = Path(__file__).parent / "__snapshots__" / "test_snapshot"
 
 Object = dict[str, Any]
@@ -57,8 +56,11 @@ class Yaml(SingleFileSnapshotExtension):
 
 
 def page(manifest: Object) -> str:
-    """An object as YAML: hashes and the CDK's prune label masked, files of this repository by their name."""
-    masked = json.loads(_PRUNE_LABEL.sub("prune-<hash>", json.dumps(manifest)))
+    """An object as YAML: hashes masked, the CDK's prune label left out, files of this repository by name."""
+    masked = copy.deepcopy(manifest)
+    labels = masked["metadata"].pop("labels", {})
+    if own := {key: value for key, value in labels.items() if not key.startswith("aws.cdk.eks/prune-")}:
+        masked["metadata"]["labels"] = own
     files = {path.read_text(encoding="utf-8"): path for path in (ROOT / "charts").glob("[ps]*/*")}
     for name, text in masked.get("data", {}).items():
         path = files.get(text)
