@@ -16,12 +16,14 @@ import cdk8s
 from cdk8s_plus_27 import k8s
 from constructs import Construct
 
-from charts.names import BENCHMARK, labels, service_url, short_hash
+from charts.names import BENCHMARK, labels, service_url
 from charts.objects import (
+    OWN_BUCKET,
     PYTHON_IMAGE,
     digest,
     empty_dir,
     environment,
+    job_name,
     metadata,
     off_instances,
     quantities,
@@ -61,7 +63,14 @@ CODE = (
 LAPTOP = ("runs/find.py",)
 """What of it only a command line uses: a run is looked for there, and made in the pod."""
 
-MEASURING_SECONDS = 6 * 3600
+PROMPTS = "/opt/prompts"
+
+MAX_PROMPT_BYTES = 225_000
+"""Most that a prompt file may take compressed. A template holds 1 MB (CloudFormation quotas), of which the
+rest of the stack needs two thirds.
+"""
+_PART_BYTES = 100_000
+"""Of one config map, so that it fits into one manifest."""
 
 
 def sources() -> dict[str, str]:
@@ -112,10 +121,11 @@ def prompt_file(prompts: str) -> Path | None:
 
 
 class LlmPerf(cdk8s.Chart):
-    """The Job and the config map with its code.
+    """The Job, and the config maps with its code and the user's own prompts.
 
-    A Job cannot be changed, so its name carries a hash over everything it does; another experiment is another
-    Job.
+    The Job waits for the servers however long they take to come, so it starts with the stack and measures
+    once there are nodes. It cannot be changed: its name follows from everything it does, and from nothing
+    else, so that a budget or an address range leaves a running benchmark alone.
     """
 
     def __init__(
@@ -123,26 +133,30 @@ class LlmPerf(cdk8s.Chart):
     ) -> None:
         super().__init__(scope, id_, disable_resource_name_hashes=True)
         own = prompt_file(experiment.benchmark.prompts)
+        measured = experiment.measured(region).resolved()
         texts = {
-            "experiment.json": json.dumps(experiment.resolved(), indent=1, sort_keys=True),
+            "experiment.json": json.dumps(measured, indent=1, sort_keys=True),
             **{
                 path.name: path.read_text(encoding="utf-8")
                 for path in sorted(POD.glob("*"))
                 if path.is_file()
             },
-            **({f"prompts-{own.name}": read_prompts(own)} if own else {}),
         }
         code = base64.b64encode(archive(sources())).decode()
         files = f"llmperf-{digest([*texts, *texts.values(), code])}"
+        selector = labels("llmperf", "benchmark")
         k8s.KubeConfigMap(
             self,
             "files",
-            metadata=metadata(files, labels("llmperf", "benchmark")),
+            metadata=metadata(files, selector),
             data=texts,
             binary_data={"code.tar.bz2": code},
         )
-        # A server waits for its weights before it starts.
-        waiting = experiment.serving.startup_minutes * 60 + STAGING_SECONDS
+        prompts = _prompt_parts(read_prompts(own)) if own else {}
+        for name, part in prompts.items():
+            k8s.KubeConfigMap(
+                self, name, metadata=metadata(name, selector), binary_data={f"{name}.bz2": part}
+            )
         values = {
             "AWS_REGION": region,
             "EXPERIMENT": f"{HOME}/experiment.json",
@@ -154,66 +168,116 @@ class LlmPerf(cdk8s.Chart):
                 sort_keys=True,
             ),
             "STACK": experiment.stack_name(region),
-            "WAIT_SECONDS": str(waiting),
+            # A server waits for its weights before it starts.
+            "WAIT_SECONDS": str(experiment.serving.startup_minutes * 60 + STAGING_SECONDS),
         }
         steps = [
             f"python -m tarfile -e {HOME}/code.tar.bz2 /work/code",
-            *(
-                [f"install -D {HOME}/prompts-{shlex.quote(own.name)} {shlex.quote(own.as_posix())}"]
-                if own
-                else []
-            ),
+            *(_unpack(own, prompts) if own else []),
             f"exec bash {HOME}/start.sh",
         ]
-        accelerator = experiment.capacity.instance_type
-        suspended = experiment.capacity.desired_nodes == 0
-        job = f"llmperf-{short_hash([values, steps, files, PYTHON_IMAGE, accelerator])}"
-        selector = labels("llmperf", "benchmark")
+
+        def pod(bucket: str) -> k8s.PodSpec:
+            return _pod(files, list(prompts), steps, {**values, "BUCKET": bucket}, experiment)
+
+        named = pod(experiment.placement[region].bucket or OWN_BUCKET)
         k8s.KubeJob(
             self,
             "job",
-            metadata=metadata(job, selector),
+            metadata=metadata(job_name("llmperf", named), selector),
             spec=k8s.JobSpec(
-                active_deadline_seconds=waiting + MEASURING_SECONDS,
                 backoff_limit=1,
-                suspend=suspended,
-                template=k8s.PodTemplateSpec(
-                    metadata=k8s.ObjectMeta(labels=selector),
-                    spec=self._pod(files, steps, {**values, "BUCKET": bucket}, accelerator),
-                ),
+                pod_failure_policy=_ignoring_disruptions(),
+                template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=selector), spec=pod(bucket)),
             ),
         )
 
-    @staticmethod
-    def _pod(files: str, steps: list[str], values: dict[str, str], accelerator: str) -> k8s.PodSpec:
-        return k8s.PodSpec(
-            affinity=off_instances(accelerator),
-            automount_service_account_token=False,
-            restart_policy="Never",
-            service_account_name=BENCHMARK,
-            security_context=k8s.PodSecurityContext(fs_group=1000),
-            volumes=[
-                k8s.Volume(name="files", config_map=k8s.ConfigMapVolumeSource(name=files)),
-                empty_dir("work", "20Gi"),
-                empty_dir("tmp", "5Gi"),
-            ],
-            containers=[
-                k8s.Container(
-                    name="benchmark",
-                    image=PYTHON_IMAGE,
-                    command=["bash", "-c", " && ".join(steps)],
-                    working_dir="/work",
-                    env=environment(values),
-                    resources=k8s.ResourceRequirements(
-                        requests=quantities(cpu="4", memory="8Gi"), limits=quantities(memory="12Gi")
-                    ),
-                    security_context=restricted(),
-                    volume_mounts=[
-                        k8s.VolumeMount(name="files", mount_path=HOME, read_only=True),
-                        k8s.VolumeMount(name="work", mount_path="/work"),
-                        # An emptyDir, the container's own.
-                        k8s.VolumeMount(name="tmp", mount_path="/tmp"),  # noqa: S108
-                    ],
+
+def _prompt_parts(text: str) -> dict[str, str]:
+    """A prompt file as config maps: name to base64 of a part of the compressed text, in order.
+
+    Raises:
+        BadInputError: more than the template has room for.
+    """
+    content = bz2.compress(text.encode())
+    if len(content) > MAX_PROMPT_BYTES:
+        raise BadInputError(
+            "experiment",
+            [
+                Mistake(
+                    "benchmark.prompts",
+                    f"{len(text.encode())} bytes",
+                    f"takes {len(content)} bytes compressed, and a deployment carries {MAX_PROMPT_BYTES}",
+                    "Use fewer or shorter prompts; `specdec bench` from a machine of yours has no limit",
                 )
             ],
         )
+    name = f"llmperf-prompts-{digest([text])}"
+    starts = range(0, len(content), _PART_BYTES)
+    return {
+        f"{name}-{number}": base64.b64encode(content[start : start + _PART_BYTES]).decode()
+        for number, start in enumerate(starts)
+    }
+
+
+_DECOMPRESS = "import bz2, sys; sys.stdout.buffer.write(bz2.decompress(sys.stdin.buffer.read()))"
+"""As a program, since the image has no bunzip2."""
+
+
+def _unpack(own: Path, parts: Mapping[str, str]) -> list[str]:
+    """Commands that put the prompts where the experiment names them."""
+    path = shlex.quote(own.as_posix())
+    files = " ".join(f"{PROMPTS}/{name}.bz2" for name in parts)
+    return [
+        f"install -D /dev/null {path}",
+        f"cat {files} | python -c '{_DECOMPRESS}' > {path}",
+    ]
+
+
+def _ignoring_disruptions() -> k8s.PodFailurePolicy:
+    """A pod that is evicted while it waits is no failure of the benchmark."""
+    condition = k8s.PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
+    return k8s.PodFailurePolicy(
+        rules=[k8s.PodFailurePolicyRule(action="Ignore", on_pod_conditions=[condition])]
+    )
+
+
+def _pod(
+    files: str, prompts: list[str], steps: list[str], values: dict[str, str], experiment: Experiment
+) -> k8s.PodSpec:
+    parts = [k8s.VolumeProjection(config_map=k8s.ConfigMapProjection(name=name)) for name in prompts]
+    own = [k8s.Volume(name="prompts", projected=k8s.ProjectedVolumeSource(sources=parts))] if prompts else []
+    mounted = [k8s.VolumeMount(name="prompts", mount_path=PROMPTS, read_only=True)] if prompts else []
+    return k8s.PodSpec(
+        affinity=off_instances(experiment.capacity.instance_type),
+        automount_service_account_token=False,
+        restart_policy="Never",
+        service_account_name=BENCHMARK,
+        security_context=k8s.PodSecurityContext(fs_group=1000),
+        volumes=[
+            k8s.Volume(name="files", config_map=k8s.ConfigMapVolumeSource(name=files)),
+            *own,
+            empty_dir("work", "20Gi"),
+            empty_dir("tmp", "5Gi"),
+        ],
+        containers=[
+            k8s.Container(
+                name="benchmark",
+                image=PYTHON_IMAGE,
+                command=["bash", "-o", "pipefail", "-c", " && ".join(steps)],
+                working_dir="/work",
+                env=environment(values),
+                resources=k8s.ResourceRequirements(
+                    requests=quantities(cpu="4", memory="8Gi"), limits=quantities(memory="12Gi")
+                ),
+                security_context=restricted(),
+                volume_mounts=[
+                    k8s.VolumeMount(name="files", mount_path=HOME, read_only=True),
+                    *mounted,
+                    k8s.VolumeMount(name="work", mount_path="/work"),
+                    # An emptyDir, the container's own.
+                    k8s.VolumeMount(name="tmp", mount_path="/tmp"),  # noqa: S108
+                ],
+            )
+        ],
+    )

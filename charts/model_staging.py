@@ -8,12 +8,14 @@ import cdk8s
 from cdk8s_plus_27 import k8s
 from constructs import Construct
 
-from charts.names import STAGER, labels, short_hash
+from charts.names import STAGER, labels
 from charts.objects import (
     AWS_CLI_IMAGE,
+    OWN_BUCKET,
     digest,
     empty_dir,
     environment,
+    job_name,
     metadata,
     off_instances,
     quantities,
@@ -64,8 +66,9 @@ class ModelStaging(cdk8s.Chart):
             }
             slug = model.rsplit("/", 1)[-1].lower().replace(".", "-").replace("_", "-")[:30].strip("-")
             kept = experiment.placement[region].bucket
-            content = [values, text, AWS_CLI_IMAGE, experiment.capacity.instance_type, kept]
-            name = f"stage-{slug}-{short_hash(content)}"
+            accelerator = experiment.capacity.instance_type
+            named = self._pod(config_map, {**values, "BUCKET": kept or OWN_BUCKET}, accelerator)
+            name = job_name(f"stage-{slug}", named)
             selector = labels(name, "stager")
             k8s.KubeJob(
                 self,
@@ -76,9 +79,7 @@ class ModelStaging(cdk8s.Chart):
                     backoff_limit=RETRIES,
                     template=k8s.PodTemplateSpec(
                         metadata=k8s.ObjectMeta(labels=selector),
-                        spec=self._pod(
-                            config_map, {**values, "BUCKET": bucket}, experiment.capacity.instance_type
-                        ),
+                        spec=self._pod(config_map, {**values, "BUCKET": bucket}, accelerator),
                     ),
                 ),
             )

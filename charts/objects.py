@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cdk8s_plus_27 import k8s
 
-from charts.names import INSTANCE_TYPE_LABEL, NAMESPACE
+from charts.names import INSTANCE_TYPE_LABEL, NAMESPACE, short_hash
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -72,6 +72,23 @@ def restricted() -> k8s.SecurityContext:
         run_as_user=1000,
         seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
     )
+
+
+def job_name(prefix: str, pod: k8s.PodSpec, *more: object) -> str:
+    """Name of a Job that runs a pod: the pod cannot be changed, so another pod is another Job.
+
+    Args:
+        prefix: start of the name.
+        pod: everything about the pod, with nothing in it that is known only once the stack exists.
+        more: content that the pod refers to by a name that does not follow from it.
+    """
+    template = k8s.PodTemplateSpec(spec=pod)
+    manifest = k8s.KubeJob.manifest(spec=k8s.JobSpec(template=template))
+    return f"{prefix}-{short_hash([manifest, *more])}"
+
+
+OWN_BUCKET = "the stack's own"
+"""Stands for the bucket in what a name is made of: the stack's own has no name before it is deployed."""
 
 
 def metadata(name: str, labels: Mapping[str, str]) -> k8s.ObjectMeta:

@@ -111,5 +111,4 @@ def objects(experiment: Experiment, *, region: str, bucket: str, suffix: str) ->
     for item in found:
         if item["kind"] == "Job":
             item["metadata"]["name"] = f"{item['metadata']['name']}-{suffix}"
-            item["spec"]["suspend"] = False
     return found

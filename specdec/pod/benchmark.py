@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import time
 import urllib.error
@@ -37,8 +38,9 @@ def say(message: str) -> None:
 def measure(settings: Settings, *, session: boto3.Session | None = None) -> int:
     """Runs the lanes that the experiment names and returns the exit code.
 
-    The LLMPerf lane goes first, so that the manifest, which the exact lane writes, is last. Order of the end:
-    publish, then upload; a failure of the first does not keep the second from happening.
+    The exact lane decides, so it goes first: the LLMPerf lane fetches its source from another host, and its
+    failure is told in the manifest and takes nothing away. Order of the end: publish, then upload; a failure
+    of the first does not keep the second from happening.
 
     Raises:
         SpecdecError: nothing was measured, or the run could not be stored.
@@ -76,19 +78,27 @@ def _measure_lanes(settings: Settings, run: str, folder: Path) -> None:
         "region": settings.region,
         "place": "benchmark pod",
     }
-    cases: list[Case] = []
-    if "llmperf" in experiment.benchmark.lanes:
-        cases = _llmperf(settings, folder)
     plan = Plan.from_experiment(
         experiment, settings.services, run=run, base=settings.work, environment=environment
     )
-    if "exact" in experiment.benchmark.lanes:
-        manifest = exact.run(
-            plan, folder, on_event=lambda event: say(f"{event.message} {event.done}/{event.total}")
-        )
-        say(f"exact lane: {manifest.status}, {manifest.counts}")
-    else:
-        _only_llmperf(plan, folder, cases)
+    if "exact" not in experiment.benchmark.lanes:
+        _only_llmperf(plan, folder, _llmperf(settings, folder))
+        return
+    manifest = exact.run(
+        plan, folder, on_event=lambda event: say(f"{event.message} {event.done}/{event.total}")
+    )
+    say(f"exact lane: {manifest.status}, {manifest.counts}")
+    if "llmperf" in experiment.benchmark.lanes:
+        outcome = "interrupted"
+        try:
+            problems = [problem for case in _llmperf(settings, folder) for problem in case.problems]
+            outcome = f"{len(problems)} problems, see its results" if problems else "complete"
+        except SpecdecError as error:
+            outcome = f"failed: {error}"
+            say(f"error: LLMPerf: {error}; the exact lane stands")
+        finally:
+            whole = dataclasses.replace(manifest, environment={**manifest.environment, "llmperf": outcome})
+            atomic.write(folder / run_bucket.MANIFEST, whole.to_json())
 
 
 def _llmperf(settings: Settings, folder: Path) -> list[Case]:
@@ -192,10 +202,13 @@ def _report_failure(metrics: CloudWatchClient, settings: Settings, run: str, fol
 def wait_for_services(services: dict[str, str], *, seconds: float, poll: float = _POLL_SECONDS) -> None:
     """Returns once every service says that it is healthy and serves a model.
 
+    Waits for the first one however long it takes: there may be no nodes yet, and a pod that waits costs
+    nothing. From the first on, the others get ``seconds``.
+
     Raises:
         EnvironmentFault: one did not in time; the message says what each said last.
     """
-    deadline = time.monotonic() + seconds
+    deadline: float | None = None
     waiting = dict.fromkeys(services, "not asked yet")
     told = ""
     while waiting:
@@ -204,16 +217,18 @@ def wait_for_services(services: dict[str, str], *, seconds: float, poll: float =
             if problem is None:
                 say(f"{variant} is ready")
                 del waiting[variant]
+                deadline = deadline or time.monotonic() + seconds
             else:
                 waiting[variant] = problem
         if not waiting:
             return
-        if time.monotonic() >= deadline:
+        if deadline is not None and time.monotonic() >= deadline:
             words = "; ".join(
                 f"{variant} at {services[variant]}: {problem}" for variant, problem in waiting.items()
             )
             raise EnvironmentFault(
-                f"not ready after {seconds:.0f} s: {words}", remedy="Look at the servers' pods and logs"
+                f"not ready {seconds:.0f} s after the first: {words}",
+                remedy="Look at the servers' pods and logs",
             )
         now = ", ".join(f"{variant}: {problem}" for variant, problem in waiting.items())
         if now != told:

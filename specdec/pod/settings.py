@@ -24,7 +24,7 @@ class Settings:
         bucket: where the run goes.
         region: AWS region.
         stack: stack name, kept with the run.
-        wait_seconds: how long the services may take to get ready.
+        wait_seconds: how long the other services may take to get ready after the first.
         work: folder for runs and scratch files.
         llmperf_python: interpreter with LLMPerf's requirements, or None.
     """

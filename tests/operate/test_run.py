@@ -22,7 +22,6 @@ def test_another_run_is_another_job_with_the_benchmark_changed_and_nothing_else(
     (other,) = (item for item in second if item["kind"] == "Job")
     assert job["metadata"]["name"] != other["metadata"]["name"]
     assert len(job["metadata"]["name"]) <= 63
-    assert job["spec"]["suspend"] is False
     settings = [
         json.loads(text)
         for item in first

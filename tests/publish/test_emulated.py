@@ -220,23 +220,21 @@ def test_the_pod_measures_publishes_and_stores_and_all_of_it_agrees(
 def test_a_service_that_never_gets_ready_fails_the_pod_and_tells_the_alarm(
     aws: EmbeddedAws, tmp_path: Path
 ) -> None:
-    environment = orders(
-        aws,
-        tmp_path,
-        {"baseline": "http://127.0.0.1:9", "speculative": "http://127.0.0.1:9"},
-        WAIT_SECONDS="1",
-    )
-    ran = subprocess.run(
-        [sys.executable, "-m", "specdec.pod"],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    with golden() as plain:
+        environment = orders(
+            aws, tmp_path, {"baseline": plain, "speculative": "http://127.0.0.1:9"}, WAIT_SECONDS="1"
+        )
+        ran = subprocess.run(
+            [sys.executable, "-m", "specdec.pod"],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
     assert ran.returncode == 4, ran.stdout + ran.stderr
-    assert "not ready after 1 s: baseline at http://127.0.0.1:9: /health" in ran.stderr
+    assert "not ready 1 s after the first: speculative at http://127.0.0.1:9: /health" in ran.stderr
     names = [
         one["MetricName"]
         for one in aws.session(REGION)

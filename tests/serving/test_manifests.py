@@ -8,6 +8,7 @@ import ast
 import bz2
 import io
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -24,7 +25,8 @@ import pytest
 from cdk8s_plus_27 import k8s
 
 import charts
-from charts import llmperf, vllm_service
+from charts import llmperf, model_staging, vllm_service
+from charts import objects as objects_module
 from charts.model_storage import MOUNT_MEMORY
 from charts.names import PORT
 from specdec.catalog.chips import INSTANCES
@@ -33,6 +35,7 @@ from specdec.experiment.fields import Experiment
 from specdec.experiment.reading import load, parse
 from specdec.pod.sources import unpack
 from specdec.serving import artifact_path, command_line
+from trainium_constructs.workloads import MANIFEST_BYTES, event_bytes
 
 ROOT = Path(__file__).parents[2]
 FILES = ("experiment.toml", "examples/tuned-baseline.toml", "examples/eagle3.toml")
@@ -368,9 +371,83 @@ def test_only_the_benchmark_and_named_namespaces_reach_a_service(built: dict[str
     assert one(built["namespace"], "NetworkPolicy")["spec"] == {"podSelector": {}, "policyTypes": ["Ingress"]}
 
 
-def test_without_nodes_the_benchmark_waits_to_be_released() -> None:
+def test_the_benchmark_starts_with_the_stack_and_waits_by_itself() -> None:
     job = one(objects(variation(("desired_nodes = 1", "desired_nodes = 0")))["llmperf"], "Job")
-    assert job["spec"]["suspend"] is True
+    assert "suspend" not in job["spec"]
+    assert "activeDeadlineSeconds" not in job["spec"], "it would count while there are no nodes"
+    (rule,) = job["spec"]["podFailurePolicy"]["rules"]
+    assert (rule["action"], rule["onPodConditions"][0]["type"]) == ("Ignore", "DisruptionTarget")
+
+
+UNRELATED = (
+    ("[capacity]", '[cluster]\nvpc_cidr = "10.43.0.0/16"\nlog_retention_days = 7\n\n[capacity]'),
+    ("[capacity]", "[guards]\nscale_down_every_hours = 5\n\n[capacity]"),
+    ("[capacity]", '[tags]\nteam = "x"\n\n[capacity]'),
+    ('zone = "us-east-2b"', 'zone = "us-east-2c"'),
+    ('owner = "inference-team"', 'owner = "others"'),
+    ("desired_nodes = 1", "desired_nodes = 0\nmax_nodes = 3\nroot_volume_gib = 600"),
+)
+RELATED = (
+    ("output_tokens = 600", "output_tokens = 599"),
+    ("repeats = 2", "repeats = 3"),
+    ("window = 7", "window = 5"),
+    ("devices = 8", "devices = 8\nstartup_minutes = 200"),
+    (
+        'instance_type = "trn2.48xlarge"',
+        'instance_type = "trn2.48xlarge"\nsystem_instance_type = "m7i.4xlarge"',
+    ),
+)
+
+
+@pytest.mark.parametrize("edit", UNRELATED, ids=[new.strip()[-24:] for _, new in UNRELATED])
+def test_an_edit_of_the_stack_leaves_the_jobs_alone(
+    edit: tuple[str, str], built: dict[str, list[Object]]
+) -> None:
+    made = objects(variation(edit))
+    for chart in ("llmperf", "model-staging"):
+        assert made[chart] == built[chart]
+
+
+@pytest.mark.parametrize("edit", RELATED, ids=[new[-24:] for _, new in RELATED])
+def test_an_edit_of_what_is_measured_is_another_job(
+    edit: tuple[str, str], built: dict[str, list[Object]]
+) -> None:
+    made = one(objects(variation(edit))["llmperf"], "Job")
+    assert made["metadata"]["name"] != one(built["llmperf"], "Job")["metadata"]["name"]
+
+
+def little(**_: str) -> dict[str, k8s.Quantity]:
+    return {"memory": k8s.Quantity.from_string("1Gi")}
+
+
+def narrow(name: str, _: str) -> k8s.Volume:
+    return objects_module.empty_dir(name, "7Gi")
+
+
+@pytest.mark.parametrize("chart", ["llmperf", "model-staging"])
+@pytest.mark.parametrize("change", ["resources", "security", "volumes", "image"])
+def test_whatever_kubernetes_lets_nobody_change_changes_the_name(
+    chart: str,
+    change: str,
+    built: dict[str, list[Object]],
+    default: Experiment,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module: Any = {"llmperf": llmperf, "model-staging": model_staging}[chart]
+    match change:
+        case "resources":
+            monkeypatch.setattr(module, "quantities", little)
+        case "security":
+            monkeypatch.setattr(module, "restricted", lambda: k8s.SecurityContext(run_as_user=7))
+        case "volumes":
+            monkeypatch.setattr(module, "empty_dir", narrow)
+        case _:
+            name = "PYTHON_IMAGE" if chart == "llmperf" else "AWS_CLI_IMAGE"
+            monkeypatch.setattr(module, name, "image@sha256:0")
+    names = {item["metadata"]["name"] for item in built[chart] if item["kind"] == "Job"}
+    changed = {item["metadata"]["name"] for item in objects(default)[chart] if item["kind"] == "Job"}
+    assert not names & changed
+    assert len(names) == len(changed)
 
 
 def test_the_benchmarks_code_is_whole_and_imports_alone(
@@ -413,21 +490,48 @@ def test_an_own_prompt_file_travels_with_the_job(
     prompts.parent.mkdir()
     prompts.write_text("Say hi\n")
 
-    def job(path: str) -> tuple[Object, Object]:
+    def job(path: str) -> tuple[list[Object], Object]:
         made = objects(
             default.model_copy(update={"benchmark": default.benchmark.model_copy(update={"prompts": path})})
         )["llmperf"]
-        return one(made, "ConfigMap"), one(made, "Job")
+        return [item for item in made if item["kind"] == "ConfigMap"], one(made, "Job")
 
     files, first = job("mine/own.txt")
-    assert files["data"]["prompts-own.txt"] == "Say hi\n"
-    command = first["spec"]["template"]["spec"]["containers"][0]["command"][-1]
-    assert f"install -D {llmperf.HOME}/prompts-own.txt mine/own.txt" in command
+    (command,) = first["spec"]["template"]["spec"]["containers"][0]["command"][-1:]
+    assert unpacked(command, files, tmp_path / "pod") == "Say hi\n"
     prompts.write_text("Say ho\n")
     assert job("mine/own.txt")[1]["metadata"]["name"] != first["metadata"]["name"]
+    # The event that carries a manifest holds 256 KiB, and one prompt file may be larger than that.
+    lines = random.Random(1)
+    for size, parts in ((110_000, 1), (700_000, 2)):
+        prompts.write_text(
+            "".join(f"{lines.getrandbits(60):x} {n} a prompt of some more words\n" for n in range(size // 48))
+        )
+        files, large = job("mine/own.txt")
+        assert len(files) == parts + 1
+        assert all(event_bytes(item) < MANIFEST_BYTES for item in files)
+        (command,) = large["spec"]["template"]["spec"]["containers"][0]["command"][-1:]
+        assert unpacked(command, files, tmp_path / f"pod{size}") == prompts.read_text()
+    prompts.write_text("".join(f"{lines.getrandbits(400):x}\n" for _ in range(8000)))
+    with pytest.raises(BadInputError, match=r"benchmark\.prompts.*a deployment carries 225000"):
+        job("mine/own.txt")
     for outside in (str(prompts), "../own.txt", "mine/absent.txt"):
         with pytest.raises(BadInputError, match="prompts"):
             job(outside)
+
+
+def unpacked(command: str, files: list[Object], folder: Path) -> str:
+    """What the command makes of the prompts, with the config maps as files where the pod has them."""
+    folder.mkdir()
+    for item in files:
+        for name, content in item["binaryData"].items():
+            (folder / name).write_bytes(b64decode(content))
+    steps = [step for step in command.split(" && ") if "code.tar" not in step and "start.sh" not in step]
+    local = (
+        " && ".join(steps).replace(llmperf.PROMPTS, str(folder)).replace("python -c", f"{sys.executable} -c")
+    )
+    subprocess.run(["bash", "-o", "pipefail", "-c", local], cwd=folder, check=True, timeout=60)
+    return (folder / "mine" / "own.txt").read_text(encoding="utf-8")
 
 
 def test_the_scripts_in_the_config_maps_are_the_tested_ones(built: dict[str, list[Object]]) -> None:
