@@ -135,52 +135,57 @@ class _Partition:
 
 def _partition(row: Sequence[LogRatio]) -> _Partition | None:
     """Sums of squares of one row: between blocks after prompts, and the rest; None with one block."""
-    values = np.asarray([pair.value for pair in row])
-    blocks = _indicator([pair.block for pair in row])
-    prompts = _indicator([pair.prompt for pair in row])
-    if blocks.shape[1] < 2:
+    values = np.asarray([[pair.value] for pair in row])
+    blocks = _numbered([pair.block for pair in row])
+    if len(set(blocks)) < 2:
         return None
     # Prompts that never change their block tell nothing about blocks once they are taken out.
-    for others in (prompts, np.ones((len(row), 1))):
-        part = _between(values, blocks, others)
+    for others in (_numbered([pair.prompt for pair in row]), [0] * len(row)):
+        part = _between(values, np.eye(max(blocks) + 1)[blocks], others)
         if part is not None:
             return part
     return None
 
 
-def _between(values: Floats, blocks: Floats, others: Floats) -> _Partition | None:
-    rest = values - _project(others, values)
-    columns = blocks - _project(others, blocks)
-    rank = int(np.linalg.matrix_rank(columns, tol=1e-8))
-    if rank == 0:
+def _between(values: Floats, blocks: Floats, others: Sequence[int]) -> _Partition | None:
+    rest = values - _means(values, others)
+    columns = blocks - _means(blocks, others)
+    # The projection onto the columns by the eigenvectors of their products: as many as there are blocks,
+    # where a decomposition of the columns would have as many as there are pairs.
+    sizes, vectors = np.linalg.eigh(columns.T @ columns)
+    known = sizes > _ROUNDING
+    if not known.any():
         return None
-    between = float(np.square(_project(columns, rest)).sum())
+    along = vectors[:, known].T @ (columns.T @ rest)
+    between = float((np.square(along[:, 0]) / sizes[known]).sum())
+    rank = int(known.sum())
     return _Partition(
         between=between,
         block_degrees=rank,
         error=max(0.0, float(np.square(rest).sum()) - between),
-        error_degrees=len(values) - int(np.linalg.matrix_rank(others)) - rank,
+        error_degrees=len(values) - (max(others) + 1) - rank,
         size=float(np.square(columns).sum()),
     )
 
 
-def _project(onto: Floats, what: Floats) -> Floats:
-    solved: Floats = onto @ np.linalg.lstsq(onto, what, rcond=1e-10)[0]
-    return solved
+def _means(values: Floats, groups: Sequence[int]) -> Floats:
+    """Each row's mean over its group: the projection onto the groups."""
+    totals = np.zeros((max(groups) + 1, values.shape[1]))
+    np.add.at(totals, groups, values)
+    means: Floats = (totals / np.bincount(groups)[:, None])[groups]
+    return means
 
 
-def _indicator(labels: Sequence[object]) -> Floats:
-    known = list(dict.fromkeys(labels))
-    columns = np.zeros((len(labels), len(known)))
-    columns[np.arange(len(labels)), [known.index(label) for label in labels]] = 1
-    return columns
+def _numbered(labels: Sequence[object]) -> list[int]:
+    """Labels as 0, 1, 2, ... in the order they appear."""
+    known = {label: place for place, label in enumerate(dict.fromkeys(labels))}
+    return [known[label] for label in labels]
 
 
 def _weights(row: Sequence[LogRatio]) -> Floats:
     """Share of each prompt's pairs (rows) in each block (columns)."""
-    prompts = list(dict.fromkeys(pair.prompt for pair in row))
-    blocks = list(dict.fromkeys(pair.block for pair in row))
-    counts = np.zeros((len(prompts), len(blocks)))
-    for pair in row:
-        counts[prompts.index(pair.prompt), blocks.index(pair.block)] += 1
+    prompts = _numbered([pair.prompt for pair in row])
+    blocks = _numbered([pair.block for pair in row])
+    counts = np.zeros((max(prompts) + 1, max(blocks) + 1))
+    np.add.at(counts, (prompts, blocks), 1)
     return counts / counts.sum(axis=1, keepdims=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from operator import sub
 from statistics import fmean
 
 from specdec.analysis.verdict import StepSource
@@ -50,7 +50,7 @@ def read_steps(record: RequestRecord) -> Steps | None:
         return None
     ends = [record.chunk_tokens[start - 1] for start in starts[1:]] + [record.chunk_tokens[-1]]
     times = record.chunk_times
-    return Steps(tuple(b - a for a, b in pairwise(ends)), times[starts[-1]] - times[0])
+    return Steps(tuple(map(sub, ends[1:], ends)), times[starts[-1]] - times[0])
 
 
 def is_idle(records: Sequence[RequestRecord]) -> bool:

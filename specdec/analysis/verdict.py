@@ -54,7 +54,6 @@ class Spread:
         requests: requests with a value.
         prompts: different prompts among them.
         mean, median, p10, p90: over requests.
-        interval: of the median, prompts resampled; None with fewer than three prompts.
     """
 
     requests: int
@@ -63,7 +62,6 @@ class Spread:
     median: float
     p10: float
     p90: float
-    interval: Interval | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

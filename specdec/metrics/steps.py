@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from operator import sub
 
 from specdec.runs.record import RequestRecord
 
@@ -26,7 +26,7 @@ def typical_gap(times: tuple[float, ...]) -> float:
     median. Of twenty gaps or more the longest fiftieth is left out: one long pause must not make bursts of
     everything else.
     """
-    gaps = sorted(b - a for a, b in pairwise(times))
+    gaps = sorted(map(sub, times[1:], times))
     if len(gaps) >= 20:
         gaps = gaps[: -(len(gaps) // 50 + 1)]
     half = sum(gaps) / 2
@@ -53,9 +53,13 @@ def step_starts(record: RequestRecord) -> tuple[int, ...]:
     times = record.chunk_times
     every = tuple(range(len(times)))
     counts = record.chunk_tokens or ()
-    multiple = sum(b - a > 1 for a, b in pairwise(counts))
+    multiple = sum(map((1).__lt__, map(sub, counts[1:], counts)))
     if record.token_source == "server-timings" or multiple > MULTIPLE * len(times):
         return every
     shortest = BURST * typical_gap(times)
-    starts = tuple(j for j in every if j == 0 or times[j] - times[j - 1] >= shortest)
+    gaps = list(map(sub, times[1:], times))
+    # Most streams have no short gap at all, and a run has millions of gaps.
+    if not gaps or min(gaps) >= shortest:
+        return every
+    starts = (0, *(place for place, gap in enumerate(gaps, 1) if gap >= shortest))
     return starts if len(every) - len(starts) >= BURSTS * (len(every) - 1) else every

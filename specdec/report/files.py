@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from specdec import atomic
 from specdec.analysis.compare import Change, compare
@@ -18,6 +17,7 @@ from specdec.report.change import build_change
 from specdec.report.content import Content
 from specdec.report.numbers import Trace
 from specdec.runs.folder import Run, read_run
+from specdec.text import json_of
 
 SCHEMA = 1
 """Of ``report.json``."""
@@ -145,4 +145,12 @@ def _numbers(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _json(document: dict[str, Any]) -> str:
-    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+    """JSON with a line per field, and per entry of a list: short enough, and to be compared line by line."""
+    fields = (f"{json_of(name)}: {_entries(value)}" for name, value in document.items())
+    return "{\n" + ",\n".join(fields) + "\n}\n"
+
+
+def _entries(value: Any) -> str:
+    if not isinstance(value, list):
+        return json_of(value)
+    return "[\n" + ",\n".join(json_of(entry) for entry in cast("list[Any]", value)) + "\n]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -147,7 +148,7 @@ def test_headline_comes_first_everywhere(written: Written, html: str) -> None:
 
 
 def test_a_decision_can_be_told_without_colour(html: str, written: Written) -> None:
-    for cell in ("▲ helps", "▼ hurts, does not count", "? undecided; "):
+    for cell in ("▲ helps", "▼ hurts", "? undecided", "does not count"):
         assert cell in html
         assert cell in written.markdown.read_text(encoding="utf-8")
     (plot,) = re.findall(r"<svg[^>]*speed-title.*?</svg>", html, re.DOTALL)
@@ -157,7 +158,7 @@ def test_a_decision_can_be_told_without_colour(html: str, written: Written) -> N
 
 def test_next_steps_have_commands(html: str) -> None:
     section = html.split('<section id="next"')[1].split("</section>")[0]
-    assert "Add prompts to traduction: 1 more would settle it." in section
+    assert re.search(r"Add prompts to [\w, -]*traduction: \d+ more", section)
     assert f'<code class="command">specdec tune {RUN}</code>' in section
     assert f"specdec report {RUN} NEW_RUN" in section
 
@@ -320,3 +321,13 @@ def _refused(line: RequestRecord) -> RequestRecord:
         output_tokens=None,
         closed=None,
     )
+
+
+def test_a_large_test_case_takes_no_more_time_than_its_records(tmp_path: Path) -> None:
+    # One case of 500 prompts took seven seconds once, most of it in a table as wide as there are prompts.
+    lines = records(cases=[Case("numbers", "structured", 0.9, prompts=500)], tokens=20)
+    folder = write_run(tmp_path / RUN, lines)
+    started = time.process_time()
+    made = write(folder)
+    assert time.process_time() - started < 3.5
+    assert made.html.stat().st_size < 300_000
