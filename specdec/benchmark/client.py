@@ -16,9 +16,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
+from specdec.benchmark.buffering import buffer_bytes
+from specdec.benchmark.counts import MOST_TOKENS, settle
 from specdec.benchmark.http1 import Connection, Cut, Endpoint, Exchange, ProtocolError, Refused
 from specdec.benchmark.stream import BadStreamError, CompletionStream, ServerError
-from specdec.runs.record import Outcome, RequestRecord
+from specdec.metrics.arrivals import first_arrival
+from specdec.runs.record import TOTAL_ONLY, Outcome, RequestRecord
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Job, Plan, Target
@@ -133,7 +136,7 @@ class Client:
             connection.release()
             if outcome != "cancelled" and connection.usable(IDLE_LIMIT):
                 self._idle.append(connection)
-            return _record(blank, exchange, stream, outcome, error, sent_utc, plan)
+            return _record(blank, self.target, exchange, stream, outcome, error, sent_utc, plan)
 
     def close(self) -> None:
         """Closes every connection."""
@@ -310,6 +313,7 @@ def _blank(target: Target, job: Job, plan: Plan) -> RequestRecord:
 
 def _record(
     blank: RequestRecord,
+    target: Target,
     exchange: Exchange,
     stream: CompletionStream,
     outcome: Outcome,
@@ -317,19 +321,11 @@ def _record(
     sent_utc: str,
     plan: Plan,
 ) -> RequestRecord:
-    source, total, tokens = stream.source, stream.total, tuple(stream.tokens)
-    if (
-        source == "none"
-        and outcome == "ok"
-        and blank.requested_tokens is not None
-        and stream.finish_reason == "length"
-    ):
-        source, total = "requested-length", blank.requested_tokens
-    counted = bool(tokens) and len(tokens) == len(stream.times)
-    if not counted and source == "final-usage" and total == len(stream.times):
-        # As many chunks as tokens, and every chunk brought at least one: each brought exactly one.
-        tokens, counted = tuple(range(1, len(stream.times) + 1)), True
-    return dataclasses.replace(
+    reached = outcome == "ok" and stream.finish_reason == "length"
+    counts = settle(
+        stream, requested=blank.requested_tokens if reached else None, most=most_tokens_per_event(target)
+    )
+    record = dataclasses.replace(
         blank,
         outcome=outcome,
         error=error,
@@ -337,13 +333,39 @@ def _record(
         sent_utc=sent_utc,
         finish_reason=stream.finish_reason,
         prompt_tokens=stream.prompt_tokens,
-        output_tokens=total,
-        token_source=source,
-        chunk_times=tuple(round(time - exchange.sent, 6) for time in stream.times),
-        chunk_tokens=tokens if counted else None,
-        chunk_steps=tuple(stream.steps) if counted and source == "server-timings" else None,
+        output_tokens=counts.total,
+        token_source=counts.source,
+        chunk_times=tuple(round(time - exchange.sent, 6) for time in counts.times),
+        chunk_tokens=counts.tokens,
+        chunk_steps=counts.steps,
         closed=None if exchange.closed is None else round(exchange.closed - exchange.sent, 6),
         text=stream.text,
         server=stream.server,
         near_tie=tuple(stream.near_tie) if plan.near_ties and stream.near_tie else None,
+        note=counts.note,
+        unread=_unread(stream),
+        buffer_bytes=buffer_bytes(exchange.reads),
     )
+    if counts.source in ("final-usage", "requested-length") and counts.tokens is None and record.chunk_times:
+        shared = first_arrival(record)
+        if shared:
+            note = f"the first arrival holds {shared + 1} events and the server counts at the end only"
+            record = dataclasses.replace(record, token_source=TOTAL_ONLY, note=note)
+    return record
+
+
+def most_tokens_per_event(target: Target) -> int:
+    """Tokens that one event of this target can carry, where the server does not count them."""
+    if target.role == "baseline":
+        return 1
+    return MOST_TOKENS if target.window is None else target.window + 1
+
+
+def _unread(stream: CompletionStream) -> str | None:
+    """What was counted and not read, for a person; None if nothing."""
+    parts = [f"field {name}" for name in stream.unread]
+    if stream.reasoning_tokens and not stream.reasoned:
+        parts.append(f"{stream.reasoning_tokens} tokens of reasoning that were not sent")
+    if stream.total and not stream.text_times:
+        parts.append(f"{stream.total} tokens without a text")
+    return ", ".join(parts) or None

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 from specdec import atomic
 from specdec.benchmark import counters, gauges, load
 from specdec.benchmark.client import Client, utc_now
-from specdec.benchmark.http1 import Cut, ProtocolError, Refused
+from specdec.benchmark.http1 import QUICK_ACKNOWLEDGEMENTS, Cut, ProtocolError, Refused
 from specdec.benchmark.plan import Job, Plan, Target
 from specdec.benchmark.points import Points
 from specdec.benchmark.turn import Turn
@@ -322,6 +322,7 @@ def _environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
+        "quick_acknowledgements": QUICK_ACKNOWLEDGEMENTS,
         "cpu": model or None,
         "cpus": os.cpu_count(),
         "load_average": [round(value, 2) for value in os.getloadavg()] if hasattr(os, "getloadavg") else None,

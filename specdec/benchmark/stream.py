@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, cast
 
+from specdec.benchmark import delta
 from specdec.benchmark.sse import Decoder
 from specdec.runs.record import ServerSpeculation, TokenSource
+from specdec.text import has_halves
 
-TEXT_FIELDS = ("reasoning_content", "reasoning", "content", "text")
-"""Fields of a delta (chat) or of a choice (completions) that carry text. Servers name reasoning either way,
-never both.
-"""
+HEARTBEATS = ("ping", "heartbeat", "keep-alive", "keepalive")
+"""Values of ``type`` in an event that only keeps the connection open."""
 
 
 class BadStreamError(Exception):
@@ -44,6 +45,14 @@ class CompletionStream:
         finish_reason: by the server, or None.
         ended: whether ``[DONE]`` came.
         server: speculation counters of this request, or None where not reported.
+        text_times, text_bytes: ``perf_counter`` and bytes of UTF-8 of each event with text, whatever its
+            count.
+        flat: events with text whose count did not rise, once there were counts.
+        fell: whether a count was lower than one before it.
+        last_total: the count in an event that brings nothing else, or None.
+        reasoning_tokens: of the total, by the server, or None.
+        reasoned: whether reasoning was read.
+        unread: names of fields that hold something and were not read.
     """
 
     def __init__(self) -> None:
@@ -55,8 +64,17 @@ class CompletionStream:
         self.finish_reason: str | None = None
         self.ended = False
         self.server: ServerSpeculation | None = None
+        self.text_times: list[float] = []
+        self.text_bytes: list[int] = []
+        self.flat = 0
+        self.fell = False
+        self.last_total: int | None = None
+        self.reasoning_tokens: int | None = None
+        self.reasoned = False
+        self.unread: dict[str, None] = {}
         self._gaps: list[float | None] = []
         self._texts: list[str] = []
+        self._halves = False
         self._decoder = Decoder()
         self._timings = False
         self._finished = 0
@@ -74,32 +92,35 @@ class CompletionStream:
         except ValueError as error:
             raise BadStreamError(str(error)) from None
         for event in events:
-            if event.data == "[DONE]":
+            data = event.data.strip()
+            if data == "[DONE]":
                 self.ended = True
                 self._close_step()
                 continue
+            if not data or (event.type not in ("message", "error") and not data.startswith("{")):
+                continue
             try:
-                chunk: Any = json.loads(event.data)
+                chunk: Any = json.loads(data)
             except ValueError:
                 if event.type == "error":
-                    raise ServerError(event.data[:500]) from None
-                raise BadStreamError(f"an event that is not JSON: {event.data[:80]!r}") from None
-            if (
-                event.type == "error"
-                or not isinstance(chunk, dict)
-                or "error" in chunk
-                or cast("dict[str, Any]", chunk).get("object") == "error"
-            ):
+                    raise ServerError(data[:500]) from None
+                raise BadStreamError(f"an event that is not JSON: {data[:80]!r}") from None
+            if _is_error(event.type, chunk):
                 raise _error(event.type, chunk)
+            if _says_nothing(event.type, chunk):
+                continue
             try:
                 self._chunk(cast("dict[str, Any]", chunk), stamp)
             except (AttributeError, KeyError, TypeError, ValueError):
-                raise BadStreamError(f"an event of another layout: {event.data[:80]!r}") from None
+                raise BadStreamError(f"an event of another layout: {data[:80]!r}") from None
 
     @property
     def text(self) -> str:
-        """The output so far: reasoning first, then content, in order of arrival."""
-        return "".join(self._texts)
+        """The output so far, in order of arrival. A pair of surrogates that two events share is one
+        character.
+        """
+        text = "".join(self._texts)
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if self._halves else text
 
     @property
     def near_tie(self) -> list[float]:
@@ -116,50 +137,66 @@ class CompletionStream:
         return "none" if self.total is None else "final-usage"
 
     def _chunk(self, chunk: dict[str, Any], stamp: float) -> None:
-        choices = cast("list[dict[str, Any]] | None", chunk.get("choices"))
-        if not isinstance(choices, list):
-            raise BadStreamError(f"an event without choices: {json.dumps(chunk)[:80]}")
-        text = self._choice(choices[0]) if choices else ""
+        choices = _choices(chunk)
+        size = self._choice(choices[0]) if choices else 0
         usage = cast("dict[str, Any]", chunk.get("usage") or {})
         timings = cast("dict[str, Any]", chunk.get("timings") or {})
         self._speculation(chunk, timings)
+        self._details(usage)
         count = usage.get("completion_tokens", timings.get("predicted_n"))
-        asked = usage.get("prompt_tokens")
-        self.prompt_tokens = asked if isinstance(asked, int) else self.prompt_tokens
-        # A server that takes tokens back has brought none until it is past the most it had told.
-        before = max(self.total or 0, self.tokens[-1] if self.tokens else 0)
+        if size:
+            self.text_times.append(stamp)
+            self.text_bytes.append(size)
+        if choices:
+            self._place(stamp, count, size, timings if "completion_tokens" not in usage else None)
+        elif isinstance(count, int):
+            self.last_total = count
         if isinstance(count, int):
             self.total = count
-        if not choices:
-            return
-        if not isinstance(count, int):
-            if text:
-                self.times.append(stamp)
-        elif count > before and len(self.tokens) == len(self.times):
-            if "completion_tokens" not in usage:
-                self._timings = True
-                self._step(stamp, count, count - int(timings.get("draft_n_accepted") or 0))
-            else:
-                self.times.append(stamp)
-                self.tokens.append(count)
-        elif text and (len(self.tokens) < len(self.times) or count == 0):
-            self.times.append(stamp)
 
-    def _choice(self, choice: dict[str, Any]) -> str:
+    def _place(self, stamp: float, count: Any, size: int, timings: dict[str, Any] | None) -> None:
+        """Takes the count of an event with a choice; ``timings`` where it is llama.cpp's."""
+        # A server that takes tokens back has brought none until it is past the most it had told.
+        before = max(self.total or 0, self.tokens[-1] if self.tokens else 0)
+        counted = len(self.tokens) == len(self.times)
+        if isinstance(count, int):
+            self.fell |= count < before
+            if count > before and counted:
+                if timings is not None:
+                    self._timings = True
+                    self._step(stamp, count, count - int(timings.get("draft_n_accepted") or 0))
+                else:
+                    self.times.append(stamp)
+                    self.tokens.append(count)
+                return
+        if not size:
+            return
+        if not isinstance(count, int) or not counted or count == 0:
+            self.times.append(stamp)
+        else:
+            self.flat += 1
+
+    def _details(self, usage: dict[str, Any]) -> None:
+        asked = usage.get("prompt_tokens")
+        self.prompt_tokens = asked if isinstance(asked, int) else self.prompt_tokens
+        details = cast("dict[str, Any]", usage.get("completion_tokens_details") or {})
+        thought = details.get("reasoning_tokens", usage.get("reasoning_tokens"))
+        self.reasoning_tokens = thought if isinstance(thought, int) else self.reasoning_tokens
+
+    def _choice(self, choice: dict[str, Any]) -> int:
+        """Takes a choice, and gives the bytes of its text."""
         if choice.get("finish_reason") is not None:
             self.finish_reason = str(choice["finish_reason"])
-        delta = cast("dict[str, Any]", choice.get("delta") or choice)
-        text = "".join(delta[name] for name in TEXT_FIELDS if isinstance(delta.get(name), str))
-        for call in cast("list[dict[str, Any]]", delta.get("tool_calls") or []):
-            function = cast("dict[str, Any]", call.get("function") or {})
-            text += "".join(
-                function[name] for name in ("name", "arguments") if isinstance(function.get(name), str)
-            )
-        if text:
-            self._texts.append(text)
+        found = delta.read(choice)
+        self.reasoned |= found.reasoned
+        self.unread.update(dict.fromkeys(found.unread))
         if choice.get("logprobs"):
             self._gaps.extend(_gaps(choice["logprobs"]))
-        return text
+        if not found.text:
+            return 0
+        self._texts.append(found.text)
+        self._halves = self._halves or has_halves(found.text)
+        return len(found.text.encode("utf-8", "surrogatepass"))
 
     def _step(self, stamp: float, count: int, finished: int) -> None:
         self._open = (self._open[0] if self._open else stamp, count)
@@ -177,7 +214,7 @@ class CompletionStream:
             self._open = None
 
     def _speculation(self, chunk: dict[str, Any], timings: dict[str, Any]) -> None:
-        if "draft_n" in timings:
+        if timings.get("draft_n") is not None:
             self.server = ServerSpeculation(
                 None, int(timings["draft_n"]), int(timings.get("draft_n_accepted") or 0), "timings"
             )
@@ -190,6 +227,34 @@ class CompletionStream:
                 int(reported["num_accepted_draft_tokens"]),
                 "metrics.speculative_decoding",
             )
+
+
+def _choices(chunk: dict[str, Any]) -> list[dict[str, Any]]:
+    choices: Any = chunk.get("choices") or []
+    if not isinstance(choices, list) or ("choices" not in chunk and not chunk.get("usage")):
+        raise BadStreamError(f"an event without choices: {json.dumps(chunk)[:80]}")
+    return cast("list[dict[str, Any]]", choices)
+
+
+def _is_error(event_type: str, chunk: Any) -> bool:
+    if event_type == "error":
+        return True
+    # Servers without a way to leave a field out send it empty.
+    return isinstance(chunk, dict) and bool(
+        cast("dict[str, Any]", chunk).get("error") or cast("dict[str, Any]", chunk).get("object") == "error"
+    )
+
+
+def _says_nothing(event_type: str, chunk: Any) -> bool:
+    """Whether an event is there to keep the connection open, or holds nothing."""
+    if chunk is None:
+        return True
+    if not isinstance(chunk, dict):
+        return False
+    fields = cast("dict[str, Any]", chunk)
+    filled = {name for name, value in fields.items() if value not in (None, "", [], {})}
+    named = event_type != "message" or fields.get("type") in HEARTBEATS
+    return not filled - {"error"} or (named and "choices" not in fields and "usage" not in fields)
 
 
 def _error(event_type: str, chunk: Any) -> BadStreamError | ServerError:
@@ -219,4 +284,8 @@ def _gaps(logprobs: dict[str, Any]) -> list[float | None]:
         rows = cast("list[dict[str, float] | None]", logprobs["top_logprobs"])
         positions = [list((row or {}).values()) for row in rows]
     best = [sorted(values, reverse=True)[:2] for values in positions]
-    return [round(pair[0] - pair[1], 6) if len(pair) == 2 else None for pair in best]
+    # A token that cannot come has a log-probability of minus infinity, and no gap can be told from it.
+    return [
+        round(pair[0] - pair[1], 6) if len(pair) == 2 and all(map(math.isfinite, pair)) else None
+        for pair in best
+    ]

@@ -5,14 +5,17 @@ business.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from specdec.metrics import ALL, OF_RUN
+from specdec.metrics.arrivals import came_at_once, first_arrival
 from specdec.metrics.objective import Objective, objective_of
+from specdec.metrics.tpot import tpot
 from specdec.runs.manifest import RunManifest
-from specdec.runs.record import RECORDS, RequestRecord, read_records
+from specdec.runs.record import RECORDS, TOTAL_ONLY, RequestRecord, read_records
 
 _TOTAL = None
 """In place of a test case: all of them."""
@@ -30,6 +33,7 @@ def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
     outcomes: dict[tuple[str, str | None], Counter[str]] = {}
     sources: dict[str, Counter[str]] = {}
     errors: dict[str, Counter[str]] = {}
+    notes: dict[str, Counter[str]] = {}
     for record in read_records(folder / RECORDS):
         if record.warmup:
             continue
@@ -37,6 +41,7 @@ def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
             outcomes.setdefault((record.variant, case), Counter())[record.outcome] += 1
         if record.outcome == "ok":
             sources.setdefault(record.variant, Counter())[record.token_source] += 1
+            notes.setdefault(record.variant, Counter()).update(_notes(record))
         else:
             errors.setdefault(record.variant, Counter())[f"{record.outcome}: {record.error}"] += 1
         for case in (record.test_case, _TOTAL):
@@ -51,6 +56,7 @@ def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
                 "token_sources": dict(sources.get(variant, {})),
                 "server_counters": manifest.server_counters.get(variant),
                 "errors": dict(errors.get(variant, Counter[str]()).most_common(5)),
+                "notes": dict(notes.get(variant, Counter[str]()).most_common(5)),
                 "test_cases": {},
             },
         )
@@ -65,6 +71,18 @@ def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
     return {"run": manifest.run, "status": manifest.status, "problem": manifest.problem, "variants": variants}
 
 
+def _notes(record: RequestRecord) -> Iterator[str]:
+    """What kept the client from reading this answer as it was made."""
+    if record.note:
+        yield record.note
+    if record.unread:
+        yield f"counted and not read: {record.unread}"
+    if record.buffer_bytes:
+        yield f"handed on in buffers of {record.buffer_bytes} bytes: something on the way holds tokens back"
+    elif came_at_once(record):
+        yield "the stream came at once: TPOT cannot be told"
+
+
 class _Numbers:
     """What the summary needs of one record; its chunks and text are not kept, so that a long run can be
     summarized.
@@ -72,12 +90,12 @@ class _Numbers:
 
     def __init__(self, record: RequestRecord) -> None:
         self.values = {metric.name: metric.of(record) for metric in ALL} if record.outcome == "ok" else {}
-        times = record.chunk_times[-1:]
         # The metrics of a run read no more than this of a record.
         self.record = RequestRecord(
             **{name: getattr(record, name) for name in _KEPT},
-            chunk_times=record.chunk_times[:1] + times,
+            chunk_times=(record.chunk_times[0], record.chunk_times[-1]) if record.chunk_times else (),
             chunk_tokens=_ends(record),
+            token_source=TOTAL_ONLY,
         )
 
 
@@ -100,7 +118,13 @@ _KEPT = (
 
 
 def _ends(record: RequestRecord) -> tuple[int, ...] | None:
-    return None if not record.chunk_tokens else (record.chunk_tokens[0], record.chunk_tokens[-1])
+    """Tokens at the end of the first arrival and at the last, where TPOT is known."""
+    value = tpot(record)
+    if value is None:
+        return None
+    if record.chunk_tokens is None:
+        return 1, record.output_tokens or 0
+    return record.chunk_tokens[first_arrival(record)], record.chunk_tokens[-1]
 
 
 def _medians(numbers: list[_Numbers], objective: Objective | None) -> dict[str, float]:

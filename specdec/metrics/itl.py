@@ -1,21 +1,25 @@
-"""ITL: inter-token latency, amortised over the tokens of a chunk."""
+"""ITL: inter-token latency, amortised over the tokens of an arrival."""
 
 from __future__ import annotations
 
+from specdec.metrics.arrivals import arrivals, came_at_once
 from specdec.metrics.definition import Metric
 from specdec.runs.record import RequestRecord
 
 
 def itl_samples(record: RequestRecord) -> list[tuple[float, int]]:
-    """(seconds per token, tokens) of each chunk after the first: ``(t_j - t_(j-1)) / (C_j - C_(j-1))``, ``C_j
-    - C_(j-1)`` times.
+    """(seconds per token, tokens) of each arrival after the first: ``(t_j - t_(j-1)) / (C_j - C_(j-1))``,
+    ``C_j - C_(j-1)`` times.
 
-    The tokens of a chunk arrive together, and each is given its share of the wait. The mean over tokens is
-    TPOT by construction; only the spread says more. Empty where the server does not count per chunk.
+    Tokens that arrive together are each given their share of the wait. The mean over tokens is TPOT by
+    construction; only the spread says more. Empty where the server does not count per chunk,
+    or the answer came at once.
     """
-    if record.chunk_tokens is None:
+    if record.chunk_tokens is None or came_at_once(record):
         return []
-    times, counts = record.chunk_times, record.chunk_tokens
+    starts = arrivals(record)
+    times = [record.chunk_times[j] for j in starts]
+    counts = [record.chunk_tokens[j - 1] for j in starts[1:]] + [record.chunk_tokens[-1]]
     return [
         ((times[j] - times[j - 1]) / (counts[j] - counts[j - 1]), counts[j] - counts[j - 1])
         for j in range(1, len(times))

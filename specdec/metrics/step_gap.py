@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from specdec.metrics.arrivals import came_at_once
 from specdec.metrics.definition import Metric
 from specdec.metrics.steps import step_starts
 from specdec.runs.record import RequestRecord
@@ -16,11 +17,14 @@ def step_gaps(record: RequestRecord) -> list[float]:
 
 
 def step_gap(record: RequestRecord) -> float | None:
-    """Mean seconds between steps: ``(t_s - t_1) / (s - 1)`` over s steps. None with fewer than two.
+    """Mean seconds between steps: ``(t_s - t_1) / (s - 1)`` over s steps. None with fewer than two, and where
+    the answer came at once.
 
     This is what many tools call inter-token latency. With speculation a step yields several tokens, so it
     says how smoothly text appears and not how fast tokens come.
     """
+    if came_at_once(record):
+        return None
     if record.chunk_steps:
         steps = record.chunk_steps[-1] - record.chunk_steps[0]
         return (record.chunk_times[-1] - record.chunk_times[0]) / steps if steps > 0 else None

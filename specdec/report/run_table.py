@@ -54,5 +54,6 @@ def as_table(summary: dict[str, Any], *, width: int | None = None) -> str:
         server = f"server counters {counted['source']}" if counted else "server counters not reported"
         kinds = ", ".join(f"{source} ({count})" for source, count in entry["token_sources"].items()) or "none"
         lines.append(printable(f"{variant}: token counts from {kinds}; {server}"))
-        lines.extend(printable(f"{variant}: {count} x {error}") for error, count in entry["errors"].items())
+        said = [*entry["errors"].items(), *entry["notes"].items()]
+        lines.extend(printable(f"{variant}: {count} x {what}") for what, count in said)
     return "\n".join(lines)

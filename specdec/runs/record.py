@@ -36,10 +36,15 @@ ours passed. ``http-error``: status other than 200. ``stream-error``: the server
 Ctrl-C.
 """
 
-TokenSource = Literal["continuous-usage", "server-timings", "final-usage", "requested-length", "none"]
+TokenSource = Literal[
+    "continuous-usage", "server-timings", "final-usage", "requested-length", "total-only", "none"
+]
 """Where token counts come from, best first: cumulative usage on every chunk; llama.cpp's ``timings`` on every
 chunk, as exact, and a chunk is then one step as the server counts steps; usage on the last chunk only; the
-fixed length that was asked for with ``ignore_eos``; nowhere (then no per-token metric exists)."""
+fixed length that was asked for with ``ignore_eos``; a total that does not fit what came, so that no token has
+a time; nowhere. With the last two no per-token metric exists."""
+
+TOTAL_ONLY: TokenSource = "total-only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,12 @@ class RequestRecord:
         server: per-request speculation counters, where reported.
         near_tie: None, or the gap in log-probability between the two best tokens at each position, if asked
             for.
+        note: what kept the client from telling counts or times as they were made, for a person; None mostly.
+        unread: parts of the answer that were counted and not read, so that ``text`` is not all of it; None
+            mostly.
+        buffer_bytes: size of the buffers in which the answer was handed on, where its arrivals show one.
+        again: asked of the baseline once more in the same block, to see how much two measurements of one
+            service differ. Excluded from every metric.
     """
 
     __pydantic_config__ = strict.CONFIG
@@ -133,6 +144,10 @@ class RequestRecord:
     server: ServerSpeculation | None = None
     near_tie: tuple[float, ...] | None = None
     rate: float | None = None
+    note: str | None = None
+    unread: str | None = None
+    buffer_bytes: int | None = None
+    again: bool = False
     schema: int = field(default=SCHEMA)
 
     @property
@@ -191,5 +206,5 @@ def read_records(path: Path) -> Iterator[RequestRecord]:
 
 
 def measured(records: Iterable[RequestRecord]) -> Iterator[RequestRecord]:
-    """The records that metrics are made of: finished as asked, and not warm-up."""
-    return (record for record in records if record.outcome == "ok" and not record.warmup)
+    """The records that metrics are made of: finished as asked, neither warm-up nor asked again."""
+    return (record for record in records if record.outcome == "ok" and not record.warmup and not record.again)

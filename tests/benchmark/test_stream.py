@@ -231,3 +231,49 @@ def test_counts_that_go_back_and_counts_of_another_type_spoil_no_record() -> Non
         (4.0, delta(" d", usage={"prompt_tokens": "nine", "completion_tokens": 6})),
     )
     assert (stream.times, stream.tokens, stream.prompt_tokens) == ([1.0, 4.0], [5, 6], 9)
+
+
+HARMLESS = [
+    "data: null\n\n",
+    "data:\n\n",
+    "data:   \n\n",
+    "data: {}\n\n",
+    'data: {"choices": null}\n\n',
+    'data: {"object": "chat.completion.chunk", "choices": null, "usage": null}\n\n',
+    'data: {"error": null}\n\n',
+    'event: ping\ndata: {"type": "ping"}\n\n',
+    "event: ping\ndata: now\n\n",
+    'data: {"type": "ping"}\n\n',
+    "event: heartbeat\ndata:\n\n",
+    ": comment\n\n",
+]
+
+
+@pytest.mark.parametrize("event", HARMLESS)
+@pytest.mark.parametrize("place", ["before", "between", "after"])
+def test_events_that_hold_nothing_change_nothing(event: str, place: str) -> None:
+    events = [json.dumps(delta(" a", usage=usage(1))), json.dumps(delta(" b", usage=usage(2)))]
+    stream = CompletionStream()
+    for number, data in enumerate(events):
+        if place == "before" or (place == "between" and number):
+            stream.feed(event.encode(), 1.0)
+        stream.feed(f"data: {data}\n\n".encode(), 2.0 + number)
+    if place == "after":
+        stream.feed(event.encode(), 9.0)
+    assert (stream.times, stream.tokens, stream.text) == ([2.0, 3.0], [1, 2], " a b")
+
+
+def test_an_error_field_that_is_empty_is_no_error() -> None:
+    stream = read((1.0, delta(" a", error=None)), (2.0, delta(" b", error="")), (3.0, delta(" c", error={})))
+    assert stream.text == " a b c"
+
+
+def test_half_a_character_in_each_of_two_events_is_one() -> None:
+    stream = read((1.0, delta("\ud83d")), (2.0, delta("\ude00")), (3.0, delta("\udc00!")))
+    assert stream.text == "\U0001f600\ufffd!"
+
+
+def test_a_token_that_cannot_come_leaves_no_gap() -> None:
+    logprobs = {"content": [{"top_logprobs": [{"logprob": 0.0}, {"logprob": float("-inf")}]}]}
+    stream = read((1.0, {"choices": [{"delta": {"content": "x"}, "logprobs": logprobs}]}))
+    assert stream.near_tie == []

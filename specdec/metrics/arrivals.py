@@ -1,0 +1,80 @@
+"""Arrivals: what reached the client at one moment, however many events it was written as.
+
+A proxy that hands on whole buffers, a client that got no processor time, and a server that writes several
+events at once all make chunks share an arrival. When each of them was made cannot be told any more, so that
+arrivals, and not chunks, are the unit of time.
+"""
+
+from __future__ import annotations
+
+from specdec.runs.record import RequestRecord
+
+TOGETHER = 0.2
+"""Share of the mean gap between chunks below which two chunks share an arrival: steps vary by less."""
+
+TOGETHER_SECONDS = 0.002
+"""No gap above this is inside an arrival, whatever the mean: packets of one write come microseconds apart,
+and one long pause must not join all other chunks."""
+
+FASTEST = 50e-6
+"""Seconds per token below which a stream was not being made while it came: it was held back and came at once.
+The fastest services known are below 5,000 tokens per second and stream, which is 200 microseconds."""
+
+
+def shortest_gap(record: RequestRecord) -> float:
+    """Seconds between two chunks from which on they are two arrivals."""
+    times = record.chunk_times
+    if len(times) < 2:
+        return 0.0
+    return min(TOGETHER * (times[-1] - times[0]) / (len(times) - 1), TOGETHER_SECONDS)
+
+
+def first_arrival(record: RequestRecord) -> int:
+    """Index of the last chunk that shares the first arrival. The record has a chunk."""
+    times, gap = record.chunk_times, shortest_gap(record)
+    last = 0
+    while last + 1 < len(times) and _together(times[last], times[last + 1], gap):
+        last += 1
+    return last
+
+
+def last_arrival(record: RequestRecord) -> int:
+    """Index of the first chunk that shares the last arrival. The record has a chunk."""
+    times, gap = record.chunk_times, shortest_gap(record)
+    first = len(times) - 1
+    while first > 0 and _together(times[first - 1], times[first], gap):
+        first -= 1
+    return first
+
+
+def arrivals(record: RequestRecord) -> tuple[int, ...]:
+    """Indexes of the chunks that begin an arrival, ascending."""
+    times, gap = record.chunk_times, shortest_gap(record)
+    return tuple(j for j in range(len(times)) if j == 0 or not _together(times[j - 1], times[j], gap))
+
+
+def came_at_once(record: RequestRecord) -> bool:
+    """Whether several tokens came in one arrival, or faster than any decoder makes them: the answer was held
+    back, and how long each token took cannot be told.
+    """
+    times, tokens = record.chunk_times, record.output_tokens
+    if not times or (tokens or len(times)) < 2:
+        return False
+    return last_arrival(record) == 0 or times[-1] - times[0] < FASTEST * ((tokens or len(times)) - 1)
+
+
+def tokens_per_arrival(record: RequestRecord) -> float | None:
+    """Tokens after the first arrival over the arrivals they came in. None without counts per chunk or without
+    a second arrival.
+
+    1 on a plain variant whose tokens are sent as they are made. More says that something between the decoder
+    and the client holds tokens back, or that the client was late.
+    """
+    starts = arrivals(record)
+    if record.chunk_tokens is None or len(starts) < 2:
+        return None
+    return (record.chunk_tokens[-1] - record.chunk_tokens[starts[1] - 1]) / (len(starts) - 1)
+
+
+def _together(earlier: float, later: float, gap: float) -> bool:
+    return later == earlier or later - earlier < gap
