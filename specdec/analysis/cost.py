@@ -26,8 +26,27 @@ def in_flight(records: Sequence[RequestRecord]) -> float | None:
     return sum(e2e(record) or 0.0 for record in records) / seconds if seconds > 0 else None
 
 
+def spent(record: RequestRecord, *, stall: float, total: float) -> float:
+    """Seconds that a request took a slot for, whatever became of it.
+
+    Args:
+        record: of the request.
+        stall: deadline without a byte, which a timed-out request waited for.
+        total: deadline of a whole request.
+    """
+    heard = record.chunk_times[-1] if record.chunk_times else 0.0
+    if record.outcome == "timeout":
+        return min(total, heard + stall)
+    return max(heard, record.closed or 0.0)
+
+
 def token_cost(
-    records: Sequence[RequestRecord], *, mean_in_flight: float | None, price: NodePrice, node_share: float
+    records: Sequence[RequestRecord],
+    *,
+    lost_seconds: float = 0.0,
+    mean_in_flight: float | None,
+    price: NodePrice,
+    node_share: float,
 ) -> TokenCost | None:
     """Cost of one variant on one test case.
 
@@ -37,6 +56,7 @@ def token_cost(
 
     Args:
         records: measured requests of the variant on the test case.
+        lost_seconds: that its failed requests took, see ``spent``: they are paid for and bring nothing.
         mean_in_flight: see ``in_flight``, over all test cases.
         price: of the whole node.
         node_share: the variant's part of the node's devices, 0 to 1.
@@ -45,7 +65,7 @@ def token_cost(
         None when no request has both a count and a time.
     """
     counted = [record for record in records if record.output_tokens and record.chunk_times]
-    seconds = sum(record.chunk_times[-1] for record in counted)
+    seconds = sum(record.chunk_times[-1] for record in counted) + lost_seconds
     if mean_in_flight is None or seconds <= 0:
         return None
     rate = mean_in_flight * sum(record.output_tokens or 0 for record in counted) / seconds

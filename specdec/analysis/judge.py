@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from specdec.analysis.acceptance import acceptance, reports_proposals
-from specdec.analysis.blocks import block_spread
 from specdec.analysis.conventions import convention_of, is_local
-from specdec.analysis.cost import in_flight, token_cost
+from specdec.analysis.cost import in_flight, spent, token_cost
 from specdec.analysis.drafts import compare_drafts
 from specdec.analysis.load import judge_loads, read_together
-from specdec.analysis.pairing import Pair, log_ratios, pairs
-from specdec.analysis.parity import parity
 from specdec.analysis.roofline import roofline
-from specdec.analysis.sentences import caveats, comparison_sentence, overall_sentence
-from specdec.analysis.significance import JOINT_LEVEL, MARGIN, ReadTogether, decide, paired_ratio, spread
-from specdec.analysis.step_reading import step_source
+from specdec.analysis.rows import Rows, RowSource, class_summaries, compare_rows, overall, row_sources
+from specdec.analysis.sentences import caveats, overall_sentence
+from specdec.analysis.significance import JOINT_LEVEL, MARGIN, ReadTogether, spread
+from specdec.analysis.step_reading import merges, step_source
 from specdec.analysis.tuning import windows_of
 from specdec.analysis.verdict import (
-    ClassSummary,
-    Comparison,
     Measurement,
     Roofline,
     Spread,
@@ -44,6 +40,9 @@ from specdec.runs.record import RequestRecord, measured
 
 if TYPE_CHECKING:
     from specdec.experiment.sections import VariantSettings
+
+STALL_SECONDS, REQUEST_SECONDS = 120.0, 1800.0
+"""Deadlines of a run that does not say its own: the client's defaults."""
 
 
 def judge(
@@ -83,23 +82,6 @@ def judge(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One variant against one baseline on one test case.
-
-    Attributes:
-        variant, against, test_case: which.
-        best_baseline: whether ``against`` has the lowest TPOT of all baselines here.
-        paired: requests of one prompt and repeat.
-    """
-
-    variant: str
-    against: str
-    test_case: str
-    best_baseline: bool
-    paired: tuple[Pair, ...]
-
-
 class RunJudge:
     """Judges the requests of one load of a run."""
 
@@ -118,6 +100,7 @@ class RunJudge:
         self.price = price or (None if self.local else seen)
         self.all = [record for record in records if record.lane == "exact" and not record.warmup]
         self.ok = list(measured(self.all))
+        self.by_row, self.ok_by_row = _by_row(self.all), _by_row(self.ok)
         self.baselines = tuple(
             name for name, variant in manifest.variants.items() if variant.get("role") == "baseline"
         )
@@ -129,14 +112,20 @@ class RunJudge:
         self.sources: dict[str, StepSource | None] = {
             name: step_source(plain, self.of(name)) for name in manifest.variants
         }
+        self.merged = tuple(name for name in self.speculative if self.is_merged(name))
+        self.sources |= dict.fromkeys(self.merged)
 
     def of(self, variant: str, test_case: str | None = None) -> list[RequestRecord]:
         """Measured requests of one variant, on one or all test cases."""
-        return [
-            record
-            for record in self.ok
-            if record.variant == variant and test_case in (None, record.test_case)
-        ]
+        if test_case is not None:
+            return self.ok_by_row.get((variant, test_case), [])
+        return [record for record in self.ok if record.variant == variant]
+
+    def is_merged(self, variant: str) -> bool:
+        """Whether a variant's steps are larger than its window allows: its server joins them."""
+        window = self.window(variant)
+        most = None if window is None else self.convention.usable(window) + 1
+        return most is not None and self.sources[variant] is not None and merges(self.of(variant), most)
 
     def window(self, variant: str) -> int | None:
         """The variant's num_speculative_tokens."""
@@ -165,8 +154,10 @@ class RunJudge:
         measurements = tuple(
             self.measurement(variant, case) for case in self.test_cases for variant in self.manifest.variants
         )
-        comparisons, known = self.comparisons(known)
-        classes = self.class_summaries(measurements, comparisons, known)
+        rows = self.compared(known)
+        classes = class_summaries(
+            rows, measurements, tuple(dict.fromkeys(self.classes.values())), self.speculative
+        )
         windows = windows_of(self) if self.manifest.status == "complete" else ()
         mixes = [advice for advice in windows if advice.test_case is None]
         draft_names = {mix.draft for mix in mixes}
@@ -182,8 +173,9 @@ class RunJudge:
             margin=MARGIN,
             level=JOINT_LEVEL,
             measurements=measurements,
-            comparisons=comparisons,
+            comparisons=rows.comparisons,
             classes=classes,
+            overall=overall(rows, self.speculative),
             windows=windows,
             drafts=compare_drafts(mixes, self.convention) if len(draft_names) == len(mixes) else (),
             rooflines=() if self.local else self.rooflines(measurements),
@@ -193,28 +185,18 @@ class RunJudge:
             sources=self.source_list(),
             caveats=(),
         )
-        said = caveats(verdict, local=self.local, problem=self.manifest.problem, one_block=self.one_block())
+        said = caveats(verdict, local=self.local, problem=self.manifest.problem, merged=self.merged)
         return replace(verdict, sentence=overall_sentence(verdict), caveats=said)
-
-    def one_block(self) -> tuple[str, ...]:
-        """Test cases whose requests of a variant all ran at one time, several together."""
-        together = {record.test_case for record in self.ok if record.concurrency > 1}
-        return tuple(
-            case
-            for case in self.test_cases
-            if case in together and len({r.block for r in self.ok if r.test_case == case}) == 1
-        )
 
     def measurement(self, variant: str, case: str) -> Measurement:
         """One variant on one test case."""
         records = self.of(variant, case)
-        outcomes = Counter(
-            record.outcome for record in self.all if (record.variant, record.test_case) == (variant, case)
-        )
+        outcomes = Counter(record.outcome for record in self.by_row.get((variant, case), ()))
         cost = None
         if self.price is not None:
             cost = token_cost(
                 records,
+                lost_seconds=self.lost_seconds(variant, case),
                 mean_in_flight=in_flight(self.of(variant)),
                 price=self.price,
                 node_share=self.node_share(variant),
@@ -239,101 +221,36 @@ class RunJudge:
             cost=cost,
         )
 
-    def rows(self) -> tuple[Row, ...]:
-        """Each variant against the first baseline and, where another one is faster, against that too."""
-        found: list[Row] = []
-        for case in self.test_cases:
-            tpots = {
-                name: [value for record in self.of(name, case) if (value := TPOT.of(record)) is not None]
-                for name in self.baselines
-            }
-            timed = [name for name, values in tpots.items() if values]
-            if not timed:
-                continue
-            medians = [median(tpots[name]) for name in timed]
-            first, best = timed[0], timed[medians.index(min(medians))]
-            for variant in self.manifest.variants:
-                for against in dict.fromkeys((first, best)):
-                    if variant == against or (variant in self.baselines and against != first):
-                        continue
-                    paired = pairs(self.of(against, case), self.of(variant, case))
-                    found.append(Row(variant, against, case, against == best, tuple(paired)))
-        return tuple(found)
-
-    def comparisons(self, known: ReadTogether | None) -> tuple[tuple[Comparison, ...], ReadTogether]:
-        """Every row, and what they know of each other; ``known`` where other rows are read with them."""
-        rows = self.rows()
-        tpots, ttfts, e2es = (
-            [((row.variant, row.against), log_ratios(row.paired, metric.of)) for row in rows]
-            for metric in (TPOT, TTFT, E2E)
+    def lost_seconds(self, variant: str, case: str) -> float:
+        """What the failed requests of a variant took."""
+        asked = self.manifest.configuration.get("benchmark", {})
+        stall, total = (
+            asked.get("stall_seconds", STALL_SECONDS),
+            asked.get("request_seconds", REQUEST_SECONDS),
         )
-        known = known or ReadTogether.of(tpots)
-        known_ttft, known_e2e = ReadTogether.of(ttfts), ReadTogether.of(e2es)
-        found: list[Comparison] = []
-        for given, tpot, ttft, e2e in zip(rows, tpots, ttfts, e2es, strict=True):
-            ratio = known.ratio(*tpot)
-            text = parity(given.paired, self.of(given.against, given.test_case))
-            complete = self.manifest.status == "complete"
-            row = Comparison(
-                variant=given.variant,
-                against=given.against,
-                test_case=given.test_case,
-                prompt_class=self.classes[given.test_case],
-                best_baseline=given.best_baseline,
-                decision=decide(ratio.interval if ratio else None) if complete else "undecided",
-                counts=complete and ratio is not None and text.state != "differs",
-                tpot=ratio,
-                ttft=known_ttft.ratio(*ttft),
-                e2e=known_e2e.ratio(*e2e),
-                parity=text,
-                says="",
-            )
-            found.append(replace(row, says=comparison_sentence(row)))
-        return tuple(found), known
+        return sum(
+            spent(record, stall=stall, total=total)
+            for record in self.by_row.get((variant, case), ())
+            if record.outcome != "ok"
+        )
 
-    def class_summaries(
-        self, measurements: Sequence[Measurement], comparisons: Sequence[Comparison], known: ReadTogether
-    ) -> tuple[ClassSummary, ...]:
-        """Each speculative variant over all prompts of a class, against the best baseline of each test
-        case.
-        """
-        accepted = {(m.variant, m.test_case): m.acceptance for m in measurements}
-        found: list[ClassSummary] = []
-        for prompt_class in dict.fromkeys(self.classes.values()):
-            for variant in self.speculative:
-                rows = [
-                    c
-                    for c in comparisons
-                    if (c.variant, c.prompt_class) == (variant, prompt_class) and c.best_baseline and c.counts
-                ]
-                if not rows:
-                    continue
-                paired = [
-                    p
-                    for row in rows
-                    for p in pairs(self.of(row.against, row.test_case), self.of(variant, row.test_case))
-                ]
-                mixed = log_ratios(paired, TPOT.of)
-                # Where the best baseline changes with the test case, the pairs are a group of their own.
-                against = {row.against for row in rows}
-                blocks = known.blocks.get((variant, *against)) if len(against) == 1 else block_spread([mixed])
-                ratio = paired_ratio(mixed, level=known.level, common=known.common, blocks=blocks)
-                steps = [
-                    found_acceptance.tokens_per_step
-                    for row in rows
-                    if (found_acceptance := accepted[variant, row.test_case]) is not None
-                ]
-                found.append(
-                    ClassSummary(
-                        prompt_class=prompt_class,
-                        variant=variant,
-                        test_cases=tuple(row.test_case for row in rows),
-                        decision=decide(ratio.interval if ratio else None),
-                        tpot=ratio,
-                        tokens_per_step=fmean(steps) if steps else None,
-                    )
-                )
-        return tuple(found)
+    def rows(self) -> tuple[RowSource, ...]:
+        """Each variant against the first baseline and, where another one is faster, against that too."""
+        medians: dict[tuple[str, str], float] = {}
+        for name in self.baselines:
+            for case in self.test_cases:
+                tpots = [value for record in self.of(name, case) if (value := TPOT.of(record)) is not None]
+                if tpots:
+                    medians[name, case] = median(tpots)
+        return tuple(row_sources(self.manifest, self.ok_by_row, self.test_cases, self.baselines, medians))
+
+    def compared(self, known: ReadTogether | None = None) -> Rows:
+        """Every row, and what they know of each other; ``known`` where other rows are read with them."""
+        return compare_rows(self.manifest, self.rows(), self.by_row, known)
+
+    def counts(self, row: RowSource) -> bool:
+        """Whether the speed of a row counts; see ``specdec.analysis.gates``."""
+        return not any(reason.withholds for reason in row.reasons(self.manifest, self.by_row))
 
     def rooflines(self, measurements: Sequence[Measurement]) -> tuple[Roofline, ...]:
         """Each variant against the memory bandwidth of its devices; none where neither the catalogue nor the
@@ -394,6 +311,13 @@ class RunJudge:
                 )
             )
         return tuple(found)
+
+
+def _by_row(records: Iterable[RequestRecord]) -> dict[tuple[str, str], list[RequestRecord]]:
+    rows: dict[tuple[str, str], list[RequestRecord]] = {}
+    for record in records:
+        rows.setdefault((record.variant, record.test_case), []).append(record)
+    return rows
 
 
 def _spread(records: Sequence[RequestRecord], metric: Metric) -> Spread | None:

@@ -25,14 +25,14 @@ from specdec.analysis.crossing import crossings
 from specdec.analysis.load_sentences import answer, caveats, row_sentence
 from specdec.analysis.load_verdict import Capacity, LoadPoint, LoadRow, LoadVerdict, Served
 from specdec.analysis.pairing import LogRatio, Pair, log_ratios
-from specdec.analysis.parity import parity
 from specdec.analysis.significance import JOINT_LEVEL, ReadTogether, decide, paired_ratio, row_level
 from specdec.metrics.objective import Objective, objective_of
 from specdec.metrics.tokens_per_step import TOKENS_PER_STEP
 from specdec.metrics.tpot import TPOT
 
 if TYPE_CHECKING:
-    from specdec.analysis.judge import Row, RunJudge
+    from specdec.analysis.judge import RunJudge
+    from specdec.analysis.rows import RowSource
     from specdec.analysis.verdict import PairedRatio
     from specdec.runs.record import RequestRecord
 
@@ -54,7 +54,7 @@ def read_together(judges: Mapping[float, RunJudge]) -> ReadTogether:
     """What the rows of all loads know of each other, and the level at which all of them hold."""
     return ReadTogether.of(
         [
-            ((row.variant, row.against), log_ratios(row.paired, TPOT.of))
+            ((row.variant, row.against), log_ratios(row.alike, TPOT.of))
             for judge in judges.values()
             for row in judge.rows()
         ]
@@ -150,7 +150,7 @@ class _Loads:
     def parts(self, variant: str, prompt_class: str, load: float) -> list[_Part]:
         judge = self.judges[load]
         return [
-            _part(row, judge.of(row.against, row.test_case))
+            _part(row, counts=judge.counts(row))
             for row in judge.rows()
             if row.variant == variant and row.best_baseline and judge.classes[row.test_case] == prompt_class
         ]
@@ -291,8 +291,8 @@ class _Loads:
         return tuple(found)
 
 
-def _part(row: Row, baseline: Sequence[RequestRecord]) -> _Part:
-    timed = [pair for pair in row.paired if TPOT.of(pair.baseline) and TPOT.of(pair.variant)]
+def _part(row: RowSource, *, counts: bool) -> _Part:
+    timed = [pair for pair in row.alike if TPOT.of(pair.baseline) and TPOT.of(pair.variant)]
     ratios = log_ratios(timed, TPOT.of)
     logs: dict[Prompt, list[tuple[float, float]]] = {}
     for pair, ratio in zip(timed, ratios, strict=True):
@@ -303,7 +303,7 @@ def _part(row: Row, baseline: Sequence[RequestRecord]) -> _Part:
         group=(row.variant, row.against),
         ratios=ratios,
         times={prompt: _means(values) for prompt, values in logs.items()},
-        counts=bool(ratios) and parity(row.paired, baseline).state != "differs",
+        counts=bool(ratios) and counts,
     )
 
 

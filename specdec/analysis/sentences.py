@@ -2,42 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from specdec.analysis.verdict import Comparison, Verdict
+from specdec.analysis.significance import MARGIN
+from specdec.analysis.verdict import Comparison, Overall, PairedRatio, ReasonCode, Verdict
 
 FEW_PROMPTS = 4
+
+WITHHELD: dict[ReasonCode, str] = {
+    "unfinished": "the run did not end",
+    "same server": "both names are one server",
+    "other model": "the two serve different models",
+    "no records": "one side has no request",
+    "failures": "too many requests failed",
+    "unlike pairs": "the pairs differ in more than the variant",
+    "no pairs": "no prompt was answered on both sides",
+    "no time per token": "there is no time per token",
+    "unread": "no text was read",
+    "texts differ": "the texts differ",
+    "loops": "the answers are loops",
+}
+"""Why rows do not count, in the overall sentence. Codes that never withhold have no words here."""
 
 
 def comparison_sentence(row: Comparison) -> str:
     """One row, for someone who reads only it."""
-    ratio = row.tpot
-    if ratio is None:
-        return "no pair of finished requests to compare"
+    said = "; ".join(reason.says for reason in row.reasons)
+    if row.tpot is None:
+        return said or "no pair of finished requests to compare"
+    texts = _parity_words(row)
+    parts = [_speed_words(row, row.tpot), _sum_words(row), *([texts] if texts else []), said]
+    end = "" if row.counts else "; so this row does not count"
+    return "; ".join(part for part in parts if part) + end
+
+
+def _speed_words(row: Comparison, ratio: PairedRatio) -> str:
     if row.decision == "helps":
-        text = f"{ratio.value:.2f} times as fast"
-    elif row.decision == "hurts":
-        text = f"slower: {ratio.value:.2f} times the baseline's speed"
-    elif row.decision == "no difference":
-        text = "no significant difference"
-    elif ratio.unknown == "blocks":
-        text = (
-            f"undecided: {ratio.pairs} pairs in {ratio.blocks} {'block' if ratio.blocks == 1 else 'blocks'}"
-            " cannot show what blocks share; more repeats can"
-        )
-    elif ratio.interval is None:
-        text = (
-            f"undecided: {ratio.prompts} {_prompts(ratio.prompts)} cannot show a spread, {ratio.more_prompts}"
-            " more can"
-        )
-    else:
-        more = (
-            f"; about {ratio.more_prompts} more {_prompts(ratio.more_prompts)} would settle it"
-            if ratio.more_prompts
-            else ""
-        )
-        text = f"no significant difference, undecided{more}"
-    return f"{text}; {_parity_words(row)}"
+        small = "" if ratio.value >= 1 + MARGIN else f", less than the {MARGIN:.0%} that matter"
+        return f"{ratio.value:.2f} times as fast{small}"
+    if row.decision == "hurts":
+        return f"slower: {ratio.value:.2f} times the baseline's speed"
+    if row.decision == "no difference":
+        return "no significant difference"
+    if ratio.unknown == "blocks":
+        blocks = f"{ratio.blocks} {'block' if ratio.blocks == 1 else 'blocks'}"
+        return f"undecided: {ratio.pairs} pairs in {blocks} cannot show what blocks share; more repeats can"
+    if ratio.interval is None:
+        more = f", {ratio.more_prompts} more can" if ratio.more_prompts else ""
+        return f"undecided: {ratio.prompts} {_prompts(ratio.prompts)} cannot show a spread{more}"
+    more = (
+        f"; about {ratio.more_prompts} more {_prompts(ratio.more_prompts)} would settle it"
+        if ratio.more_prompts
+        else ""
+    )
+    return f"no significant difference, undecided{more}"
+
+
+def contrary(user: PairedRatio | None, fleet: PairedRatio | None) -> bool:
+    """Whether prompts gain on average while the time in sum grows, or the other way round."""
+    return user is not None and fleet is not None and (user.value - 1) * (fleet.value - 1) < 0
+
+
+def _sum_words(row: Comparison) -> str:
+    if row.decision not in ("helps", "hurts") or row.fleet is None or not contrary(row.tpot, row.fleet):
+        return ""
+    return f"but {1 / row.fleet.value:.2f} times the baseline's time in sum"
 
 
 def _prompts(count: int | None) -> str:
@@ -46,18 +75,16 @@ def _prompts(count: int | None) -> str:
 
 def _parity_words(row: Comparison) -> str:
     parity = row.parity
-    if parity.state == "not judged":
-        return "texts not compared"
-    if parity.state == "equal":
+    if parity.total == 0:
+        return ""
+    if not parity.differences:
         return f"same text in all {parity.total} pairs"
     first = parity.differences[0]
     where = (
-        f"texts differ in {parity.total - parity.equal} of {parity.total} pairs, first at character"
+        f"texts part in {parity.total - parity.equal} of {parity.total} pairs, first at character"
         f" {first.position} of {first.prompt}"
     )
-    if parity.state == "nondeterminism":
-        return f"{where}; explained by nondeterminism"
-    return f"{where}; unexplained, so the speed does not count"
+    return f"{where}, {parity.because}" if parity.because else where
 
 
 def overall_sentence(verdict: Verdict) -> str:
@@ -68,24 +95,45 @@ def overall_sentence(verdict: Verdict) -> str:
         return "No verdict: a baseline and a speculative variant are needed."
     several = len(verdict.speculative) > 1
     tuned = len(verdict.baselines) > 1
+    totals = {total.variant: total for total in verdict.overall}
     texts: list[str] = []
     for variant in verdict.speculative:
         rows = [row for row in verdict.comparisons if row.variant == variant and row.best_baseline]
         lead = f"{variant}: " if several else ""
-        texts.append(_capital(lead + _variant_sentence(rows)))
+        texts.append(_capital(lead + _variant_sentence(rows, totals.get(variant))))
     end = " Speed is against the best baseline of each test case." if tuned else ""
     return " ".join(texts) + end
 
 
-def _variant_sentence(rows: Sequence[Comparison]) -> str:
+def _variant_sentence(rows: Sequence[Comparison], total: Overall | None) -> str:
     counted = [row for row in rows if row.counts]
-    helps = [row for row in counted if row.decision == "helps"]
+    use = [row for row in counted if row.worthwhile]
+    contrary_rows = [
+        row
+        for row in counted
+        if row.decision == "helps" and not row.worthwhile and contrary(row.tpot, row.fleet)
+    ]
+    little = [
+        row
+        for row in counted
+        if row.decision == "helps" and not row.worthwhile and not contrary(row.tpot, row.fleet)
+    ]
     hurts = [row for row in counted if row.decision == "hurts"]
     same = [row for row in counted if row.decision == "no difference"]
     undecided = [row for row in counted if row.decision == "undecided"]
     parts: list[str] = []
-    if helps:
-        parts.append(f"use speculation for {_names(helps)} ({_range(helps)} times as fast)")
+    if use:
+        parts.append(f"use speculation for {_names(use)} ({_range(use)} times as fast)")
+    if contrary_rows:
+        parts.append(
+            f"most prompts of {_names(contrary_rows)} gain ({_range(contrary_rows)} times as fast), but all"
+            " together take longer, so the bill rises"
+        )
+    if little:
+        parts.append(
+            f"{_names(little)} gains too little to matter ({_range(little)} times as fast, the margin is"
+            f" {MARGIN:.0%})"
+        )
     if hurts:
         parts.append(f"leave it off for {_names(hurts)} ({_range(hurts)} times the baseline's speed)")
     if same:
@@ -93,13 +141,30 @@ def _variant_sentence(rows: Sequence[Comparison]) -> str:
     if undecided:
         more = max((row.tpot.more_prompts or 0 for row in undecided if row.tpot), default=0)
         hint = f" (up to {more} more {_prompts(more)} per test case would settle it)" if more else ""
+        blind = [row for row in undecided if row.tpot and row.tpot.unknown == "blocks"]
+        if blind:
+            hint = f" (the design cannot tell on {_names(blind)}: add repeats)"
         parts.append(f"no significant difference is shown for {_names(undecided)}{hint}")
-    marked = [row for row in rows if not row.counts]
-    if marked:
-        parts.append(f"{_names(marked)} cannot count, because texts differ or requests failed")
-    if not helps and not hurts and not parts:
+    parts.extend(_withheld(row for row in rows if not row.counts))
+    if not parts:
         return "nothing to compare."
-    return "; ".join(parts) + "."
+    bill = ""
+    if total is not None and total.tpot and total.fleet and contrary(total.tpot, total.fleet):
+        bill = (
+            f" Over all prompts alike it is {total.tpot.value:.2f} times as fast per prompt and takes"
+            f" {1 / total.fleet.value:.2f} times the baseline's time in sum, which is what a bill follows."
+        )
+    return "; ".join(parts) + "." + bill
+
+
+def _withheld(rows: Iterable[Comparison]) -> Iterator[str]:
+    """Rows that do not count, those of one reason together."""
+    groups: dict[str, list[Comparison]] = {}
+    for row in rows:
+        first = next(reason for reason in row.reasons if reason.withholds)
+        groups.setdefault(WITHHELD[first.code], []).append(row)
+    for words, group in groups.items():
+        yield f"{_names(group)} cannot count, because {words}"
 
 
 def _names(rows: Sequence[Comparison]) -> str:
@@ -117,40 +182,57 @@ def _capital(text: str) -> str:
 
 
 def caveats(
-    verdict: Verdict, *, local: bool, problem: str | None, one_block: Sequence[str] = ()
+    verdict: Verdict, *, local: bool, problem: str | None, merged: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """What limits the verdict, the gravest first. ``one_block``: test cases whose requests of a variant all
-    ran at one time.
-    """
-    found: list[str] = []
+    """What limits the verdict, the gravest first. ``merged``: variants whose server joins steps."""
+    said: list[str] = []
     if verdict.status != "complete":
-        found.append(
+        said.append(
             f"The run is {verdict.status}: {problem or 'no reason was recorded'}. Its numbers are shown,"
             " nothing is decided."
         )
-    if one_block:
-        found.append(
-            f"Each variant had all requests of {', '.join(one_block)} at one time: what disturbed that time"
-            " is in the ratio and not in its interval. Ask for at least two repeats."
+    if merged:
+        said.append(
+            f"Steps of {', '.join(merged)} are larger than the window allows: the server joins them, so there"
+            " is no acceptance and no window advice."
         )
-    return (*found, *_about_texts(verdict), *_about_numbers(verdict), *_about_money(verdict, local))
+    return (
+        *said,
+        *_about_design(verdict),
+        *_about_texts(verdict),
+        *_about_numbers(verdict, merged),
+        *_about_money(verdict, local),
+    )
+
+
+def _about_design(verdict: Verdict) -> Iterator[str]:
+    blind = sorted(
+        {row.test_case for row in verdict.comparisons if row.tpot and row.tpot.unknown == "blocks"}
+    )
+    if blind:
+        yield (
+            f"The design cannot tell on {', '.join(blind)}: requests ran together, in too few blocks to show"
+            " what a block shares. Ask for more repeats."
+        )
 
 
 def _about_texts(verdict: Verdict) -> Iterator[str]:
     marked = sorted({row.test_case for row in verdict.comparisons if row.parity.state == "differs"})
     if marked:
         yield (
-            f"Texts differ without an explanation on {', '.join(marked)}: these speeds do not count. Repeat"
-            " with log-probabilities, or with more repeats of the baseline, to tell a near-tie from a"
-            " defect."
+            f"Texts differ without an explanation on {', '.join(marked)}: these speeds do not count. Follow"
+            " them with specdec rejoin to tell a near-tie from a defect."
         )
-    if any(row.parity.state == "not judged" for row in verdict.comparisons):
-        yield "Texts were not compared where the temperature is above 0: equal output is then not expected."
+    if any(reason.code == "sampled" for row in verdict.comparisons for reason in row.reasons):
+        yield (
+            "Texts are not compared above temperature 0. specdec sampling checks there that both variants"
+            " draw from one distribution."
+        )
     if any(row.parity.self_total == 0 and row.parity.state != "not judged" for row in verdict.comparisons):
         yield "Each prompt was sent once, so the baseline could not be compared with itself."
 
 
-def _about_numbers(verdict: Verdict) -> Iterator[str]:
+def _about_numbers(verdict: Verdict, merged: Sequence[str]) -> Iterator[str]:
     failed = sum(m.failures for m in verdict.measurements)
     if failed:
         yield f"{failed} {'request' if failed == 1 else 'requests'} failed; counted, and in no metric."
@@ -159,7 +241,9 @@ def _about_numbers(verdict: Verdict) -> Iterator[str]:
     )
     if few:
         yield f"Too few prompts on {', '.join(few)}: use at least {FEW_PROMPTS} per test case, better 8."
-    unread = sorted({m.variant for m in verdict.measurements if m.acceptance is None and m.tpot is not None})
+    unread = sorted(
+        {m.variant for m in verdict.measurements if m.acceptance is None and m.tpot is not None} - set(merged)
+    )
     if unread:
         yield (
             f"Steps of {', '.join(unread)} cannot be told from the stream, so there is no acceptance and no"

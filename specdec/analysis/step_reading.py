@@ -17,6 +17,10 @@ MERGED = 1.05
 can be told.
 """
 
+MERGED_SHARE = 0.02
+"""Share of steps larger than the window allows above which a speculative server joins steps. A few come from
+reads of a busy client."""
+
 BURST_SHARE = 0.02
 """Share of chunks that do not begin a step above which bursts, and not chunks, are called the source."""
 
@@ -59,6 +63,17 @@ def is_idle(records: Sequence[RequestRecord]) -> bool:
     """
     read = [found for record in records if (found := read_steps(record)) is not None]
     return bool(read) and all(size == 1 for found in read for size in found.tokens)
+
+
+def merges(records: Sequence[RequestRecord], most: int) -> bool:
+    """Whether more than a share of ``MERGED_SHARE`` of the steps emitted more tokens than a step can.
+
+    Args:
+        records: measured requests of one speculative variant.
+        most: tokens that one step can emit at its window.
+    """
+    sizes = [size for record in records if (read := read_steps(record)) is not None for size in read.tokens]
+    return sum(size > most for size in sizes) > MERGED_SHARE * len(sizes)
 
 
 def step_source(baseline: Sequence[RequestRecord], variant: Sequence[RequestRecord]) -> StepSource | None:

@@ -22,10 +22,27 @@ Decision = Literal["helps", "hurts", "no difference", "undecided"]
 does not, and is wholly above or below 1. ``undecided``: it holds 1 and a difference that matters is not
 excluded, or there is no interval. The last two both mean "no significant difference"."""
 
-ParityState = Literal["equal", "nondeterminism", "differs", "not judged"]
-"""``equal``: every pair has the same text. ``nondeterminism``: pairs differ, but the baseline differs from
-itself at least as often, or every first difference is a near-tie. ``differs``: pairs differ and nothing
-explains it; the speed row is marked and does not count. ``not judged``: temperature above 0, or no pairs."""
+ParityState = Literal["same", "swaps", "differs", "not judged"]
+"""``same``: every pair has the same text. ``swaps``: texts part where right decoders may: at near-ties, or no
+sooner than the baseline's repeats part from each other, or they were followed and join again. ``differs``:
+nothing explains it; the speed is withheld. ``not judged``: temperature above 0, no text read, or no pairs."""
+
+ReasonCode = Literal[
+    "unfinished",
+    "same server",
+    "other model",
+    "no records",
+    "failures",
+    "unlike pairs",
+    "no pairs",
+    "no time per token",
+    "unread",
+    "texts differ",
+    "sampled",
+    "loops",
+    "within noise",
+]
+"""See ``specdec.analysis.gates``."""
 
 StepSource = Literal["server-per-request", "client-chunks", "client-bursts"]
 """Where tokens per step come from: the server's accepted-token count of each request; one stream chunk per
@@ -128,7 +145,8 @@ class Parity:
         self_equal, self_total: the same for repeats of the baseline against its own first repeat; 0 of 0 with
             one repeat.
         differences: one per differing pair, earliest first.
-        near_tie_gap: gap in log-probability below which two tokens count as nearly equal.
+        near_tie_gap: gap in log-probability up to which two tokens count as nearly equal.
+        because: what explains differences, or that nothing does, in words; empty where there are none.
     """
 
     state: ParityState
@@ -138,6 +156,7 @@ class Parity:
     self_total: int
     differences: tuple[Difference, ...]
     near_tie_gap: float
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +251,38 @@ class Measurement:
         return sum(count for outcome, count in self.outcomes if outcome != "ok")
 
 
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a row does not count, or what to know about one that does.
+
+    Attributes:
+        code: which gate.
+        withholds: whether the row does not count.
+        says: what is wrong, as part of a sentence.
+    """
+
+    code: ReasonCode
+    withholds: bool
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What became of the requests of one variant on one test case.
+
+    Attributes:
+        requests: sent, warm-up left out.
+        ok: that ended as asked.
+        loops: of these, answers that end in a loop.
+        outcomes: (outcome, requests) pairs.
+    """
+
+    requests: int
+    ok: int
+    loops: int
+    outcomes: tuple[tuple[str, int], ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """One variant against a baseline on one test case.
@@ -240,8 +291,16 @@ class Comparison:
         variant, against: variant names; ``against`` is always a baseline.
         best_baseline: whether ``against`` is the baseline with the lowest TPOT on this test case.
         decision: from the TPOT ratio, see ``Decision``.
-        counts: whether the row may carry the overall sentence: parity holds or its breaks are explained.
+        counts: whether the row may carry the overall sentence: no reason withholds it.
+        worthwhile: whether speculation is advised: the row counts, helps, its best estimate is at least the
+            margin, and the time in sum does not grow.
+        reasons: see ``Reason``.
+        baseline_side, variant_side: what became of the requests.
+        unlike_pairs: pairs left out, since they differ in more than the variant.
         tpot, ttft, e2e: ratios; above 1 the variant is faster.
+        fleet: ratio of the sums of time per token, whole requests: what a bill follows.
+        noise: by how much the baseline's repeats differ from each other, as a ratio of at least 1; None with
+            one repeat. A difference within it is undecided.
         parity: of the texts.
         says: the row in one sentence.
     """
@@ -253,9 +312,16 @@ class Comparison:
     best_baseline: bool
     decision: Decision
     counts: bool
+    worthwhile: bool
+    reasons: tuple[Reason, ...]
+    baseline_side: Side
+    variant_side: Side
+    unlike_pairs: int
     tpot: PairedRatio | None
     ttft: PairedRatio | None
     e2e: PairedRatio | None
+    fleet: PairedRatio | None
+    noise: float | None
     parity: Parity
     says: str
 
@@ -270,6 +336,21 @@ class ClassSummary:
     decision: Decision
     tpot: PairedRatio | None
     tokens_per_step: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overall:
+    """One variant over all rows that count, every prompt weighing the same.
+
+    Attributes:
+        variant: whose.
+        tpot: geometric mean ratio: what a user may expect for one prompt.
+        fleet: ratio of sums of time per token: what the bill follows.
+    """
+
+    variant: str
+    tpot: PairedRatio | None
+    fleet: PairedRatio | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,8 +388,8 @@ class Verdict:
         measurements: variants and test cases, test case by test case.
         comparisons: each variant against the first baseline and, where another baseline is faster, against
             that too.
-        classes, windows, drafts, rooflines: see their types. for each draft, ``windows`` has every test case
-            and then the mix.
+        classes, overall, windows, drafts, rooflines: see their types. for each draft, ``windows`` has every
+            test case and then the mix.
         price: what ``TokenCost`` is made of; None if no price applies to this run.
         convention: name of the step arithmetic.
         environment: as the manifest gives it.
@@ -332,6 +413,7 @@ class Verdict:
     measurements: tuple[Measurement, ...]
     comparisons: tuple[Comparison, ...]
     classes: tuple[ClassSummary, ...]
+    overall: tuple[Overall, ...]
     windows: tuple[WindowAdvice, ...]
     drafts: tuple[DraftRow, ...]
     rooflines: tuple[Roofline, ...]

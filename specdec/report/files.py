@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,7 +78,7 @@ def write(folder: Path, limits: Mapping[str, float] | None = None) -> Written:
     written = Written(folder / "report.html", folder / "report.md", folder / "report.json", verdict)
     atomic.write(written.html, html.render(content, digest))
     atomic.write(written.markdown, markdown.render(content, digest))
-    atomic.write(written.numbers, numbers(run, content, trace))
+    atomic.write(written.numbers, numbers(run, verdict, content, trace))
     return written
 
 
@@ -108,6 +109,8 @@ def write_change(first: Path, second: Path, folder: Path) -> WrittenChange:
         _json(
             {
                 "schema": SCHEMA,
+                "reference": change.reference,
+                "rows": [dataclasses.asdict(row) for row in change.rows],
                 "sentence": content.headline,
                 "runs": [
                     {
@@ -123,8 +126,10 @@ def write_change(first: Path, second: Path, folder: Path) -> WrittenChange:
     return written
 
 
-def numbers(run: Run, content: Content, trace: Trace) -> str:
-    """``report.json``: the answer, and every number with its formula and its lines of ``records.jsonl``."""
+def numbers(run: Run, verdict: Verdict, content: Content, trace: Trace) -> str:
+    """``report.json``: the answer, every row as data, and every number with its formula and its lines of
+    ``records.jsonl``.
+    """
     return _json(
         {
             "schema": SCHEMA,
@@ -135,6 +140,11 @@ def numbers(run: Run, content: Content, trace: Trace) -> str:
             "headline": content.headline,
             "sure": content.sure,
             "sentence": content.sentence or content.headline,
+            "margin": verdict.margin,
+            "level": verdict.level,
+            "rows": [dataclasses.asdict(row) for row in verdict.comparisons],
+            "classes": [dataclasses.asdict(summary) for summary in verdict.classes],
+            "overall": [dataclasses.asdict(total) for total in verdict.overall],
             "numbers": _numbers(trace),
         }
     )

@@ -60,7 +60,7 @@ CASES = (
     Case("fixed-json", "structured", 0.93),
     Case("python-function", "code", 0.80),
     Case("extract-fields", "extraction", 0.72),
-    Case("essay", "open", 0.45),
+    Case("essay", "open", 0.36),
     Case("sonnet", "open", 0.30),
     Case("traduction", "multilingual", 0.38, prompts=2),
 )

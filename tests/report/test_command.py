@@ -24,8 +24,9 @@ from specdec.errors import (
     EnvironmentFault,
     SpecdecError,
 )
+from specdec.report import write
 from specdec.runs.find import find
-from tests.report.sample import CASES, RUN, records, write_run
+from tests.report.sample import CASES, RUN, records, spoiled, write_run
 
 BUCKET = "specdec-models"
 STACK = "qwen3-specdec-us-east-2"
@@ -205,3 +206,15 @@ def test_stack_that_is_not_there(session: _Session, tmp_path: Path) -> None:
 def test_refusal_is_not_read_as_absence(session: _Session, tmp_path: Path) -> None:
     session.stub.add_client_error("describe_stacks", "AccessDenied", "no", 403)
     assert _fault(_report(tmp_path / "runs", "--stack", STACK)).exit_code == 3
+
+
+def test_rows_are_data_in_the_json(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / RUN, spoiled(records()))
+    rows = json.loads(write(folder).numbers.read_text(encoding="utf-8"))["rows"]
+    by_case = {row["test_case"]: row for row in rows}
+    assert by_case["numbers"]["decision"] == "helps"
+    assert by_case["numbers"]["worthwhile"]
+    assert by_case["numbers"]["tpot"]["interval"]["low"] > 1
+    assert by_case["essay"]["reasons"][0]["code"] == "texts differ"
+    assert not by_case["essay"]["counts"]
+    assert by_case["sonnet"]["variant_side"]["ok"] == 11

@@ -213,5 +213,5 @@ class View:
         total = self.trace.number(
             f"{key}/total", p.total, "count", str(p.total), "pairs by prompt and repeat", lines
         )
-        words = {"equal": "", "nondeterminism": ", as the baseline itself", "differs": ", differs"}[p.state]
+        words = {"same": "", "swaps": ", swaps", "differs": ", differs"}[p.state]
         return cell(equal, " of ", total, words, tone="bad" if p.state == "differs" else "plain")

@@ -1,0 +1,164 @@
+"""What a row must pass for its speed to count. Each reason says what is wrong and what to do about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from specdec.analysis.loops import loops
+from specdec.analysis.pairing import Pair
+from specdec.analysis.verdict import Parity, Reason, Side
+from specdec.metrics.tpot import tpot
+from specdec.runs.record import RequestRecord
+
+SURVIVORS = 0.9
+"""Share of a side's requests, and of the pairs, that must be fit to use: with more missing, what is left may
+be the easy part."""
+
+REPETITIVE = "structured"
+"""Class of prompts that ask for repetition, so that an answer which repeats one piece is no loop."""
+
+
+def unlike(pair: Pair) -> tuple[str, ...]:
+    """In what the requests of a pair differ though only the variant may: such a pair compares two different
+    tasks.
+    """
+    ours, theirs = pair.baseline, pair.variant
+    fields = ["temperature", "thinking", "requested_tokens"]
+    if ours.prompt_tokens is not None and theirs.prompt_tokens is not None:
+        fields.append("prompt_tokens")
+    # Where the server may end an answer, its length is the model's choice.
+    fixed = ours.requested_tokens is not None and theirs.requested_tokens is not None
+    if fixed and ours.output_tokens is not None and theirs.output_tokens is not None:
+        fields.append("output_tokens")
+    return tuple(name for name in fields if getattr(ours, name) != getattr(theirs, name))
+
+
+def unread(record: RequestRecord) -> bool:
+    """Whether tokens were counted and no text was read."""
+    return bool(record.output_tokens) and not record.text
+
+
+def side_of(requests: Sequence[RequestRecord]) -> Side:
+    """What became of one side's requests.
+
+    Args:
+        requests: all of one variant on one test case, failed ones too, warm-up left out.
+    """
+    ok = [record for record in requests if record.outcome == "ok"]
+    return Side(
+        requests=len(requests),
+        ok=len(ok),
+        loops=sum(loops(record.text) for record in ok),
+        outcomes=tuple(sorted(Counter(record.outcome for record in requests).items())),
+    )
+
+
+def reasons(
+    *,
+    names: tuple[str, str],
+    sides: tuple[Side, Side],
+    prompt_class: str,
+    alike: Sequence[Pair],
+    apart: Sequence[tuple[Pair, tuple[str, ...]]],
+    parity: Parity,
+    models: tuple[str | None, str | None],
+    same_server: bool,
+    complete: bool,
+) -> Iterator[Reason]:
+    """Why a row does not count, or counts with a note.
+
+    Args:
+        names: of the baseline and the variant.
+        sides: see ``side_of``, in the same order.
+        prompt_class: of the test case.
+        alike: the pairs that are averaged.
+        apart: the pairs that differ in more than the variant, and in what.
+        parity: of the texts.
+        models: that either served.
+        same_server: whether both names are one address.
+        complete: whether the run ended as planned.
+    """
+    if not complete:
+        yield Reason("unfinished", True, "the run did not end as planned")
+    if same_server:
+        yield Reason(
+            "same server",
+            True,
+            f"{' and '.join(names)} are one server, so the ratio is the measurement's own",
+        )
+    elif None not in models and models[0] != models[1]:
+        yield Reason(
+            "other model",
+            True,
+            f"{names[0]} serves {models[0]} and {names[1]} {models[1]}; serve one target under one name",
+        )
+    missing = [name for name, side in zip(names, sides, strict=True) if not side.requests]
+    if missing:
+        yield Reason("no records", True, f"{' and '.join(missing)} has no request here")
+        return
+    yield from _survivors(names, sides)
+    yield from _pairs(alike, apart)
+    yield from _texts(names, sides, prompt_class, alike, parity)
+
+
+def _survivors(names: tuple[str, str], sides: tuple[Side, Side]) -> Iterator[Reason]:
+    for name, side in zip(names, sides, strict=True):
+        if side.ok < side.requests:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in side.outcomes if kind != "ok")
+            few = side.ok < SURVIVORS * side.requests
+            says = f"{side.requests - side.ok} of {side.requests} requests to {name} failed ({kinds})"
+            yield Reason("failures", few, f"{says}, and 90% must not" if few else says)
+
+
+def _pairs(alike: Sequence[Pair], apart: Sequence[tuple[Pair, tuple[str, ...]]]) -> Iterator[Reason]:
+    if apart:
+        total = len(alike) + len(apart)
+        fields = Counter(name for _, names in apart for name in names)
+        named = ", ".join(name.replace("_", " ") for name in fields)
+        few = len(alike) < SURVIVORS * total
+        yield Reason("unlike pairs", few, f"{len(apart)} of {total} pairs differ in {named} and are left out")
+    if alike:
+        timed = sum(tpot(pair.baseline) is not None and tpot(pair.variant) is not None for pair in alike)
+        if not timed:
+            yield Reason(
+                "no time per token", True, _untimed([r for p in alike for r in (p.baseline, p.variant)])
+            )
+        elif timed < SURVIVORS * len(alike):
+            yield Reason(
+                "no time per token", True, f"only {timed} of {len(alike)} pairs have a time per token"
+            )
+    elif not apart:
+        yield Reason("no pairs", True, "no prompt was answered on both sides")
+
+
+def _untimed(records: Sequence[RequestRecord]) -> str:
+    missing = [record for record in records if tpot(record) is None]
+    if all(record.output_tokens is None for record in missing):
+        return "the server counts no tokens, so there is no time per token"
+    if all(len(set(record.chunk_times)) < 2 for record in missing):
+        return "the answer came at once, so there is no time per token"
+    return "tokens cannot be matched with times, so there is no time per token"
+
+
+def _texts(
+    names: tuple[str, str], sides: tuple[Side, Side], prompt_class: str, alike: Sequence[Pair], parity: Parity
+) -> Iterator[Reason]:
+    silent = sum(unread(pair.baseline) or unread(pair.variant) for pair in alike)
+    if silent:
+        few = len(alike) - silent < SURVIVORS * len(alike)
+        yield Reason("unread", few, f"{silent} of {len(alike)} pairs have tokens counted and no text read")
+    if parity.state == "differs":
+        yield Reason("texts differ", True, "the texts differ, and nothing explains it")
+    hot = max((pair.baseline.temperature for pair in alike), default=0.0)
+    if hot > 0:
+        yield Reason("sampled", False, f"sampled at temperature {hot:g}, where texts cannot agree")
+    if prompt_class == REPETITIVE:
+        return
+    mostly = all(2 * side.loops > side.ok for side in sides)
+    for name, side in zip(names, sides, strict=True):
+        if side.loops:
+            withheld = side.ok - side.loops < SURVIVORS * side.ok if hot > 0 else mostly
+            hint = "; if the prompts ask for that, give them the class structured" if withheld else ""
+            says = f"{side.loops} of {side.ok} answers of {name} end in a loop{hint}"
+            yield Reason("loops", withheld, says)
