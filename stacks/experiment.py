@@ -266,6 +266,7 @@ class ExperimentStack(cdk.Stack):
             llmperf_test_cases=(
                 list(results.PUBLISHED_CASES) if "llmperf" in experiment.benchmark.lanes else ()
             ),
+            loads=experiment.benchmark.loads if len(experiment.benchmark.loads) > 1 else (),
             node_usd_per_hour=experiment.cost.node_usd_per_hour,
         )
 

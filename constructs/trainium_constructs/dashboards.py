@@ -66,6 +66,7 @@ class Dashboards(Construct):
         metrics: the metrics of the exact lane.
         test_cases: test cases of the exact lane.
         llmperf_test_cases: test cases of the LLMPerf lane; empty leaves its section out.
+        loads: of a benchmark with several; empty leaves their charts out.
         node_usd_per_hour: price of an accelerator node; None leaves the spend chart out.
 
     Raises:
@@ -86,11 +87,12 @@ class Dashboards(Construct):
         metrics: Sequence[Metric],
         test_cases: Sequence[str],
         llmperf_test_cases: Sequence[str] = (),
+        loads: Sequence[float] = (),
         node_usd_per_hour: float | None = None,
     ) -> None:
         super().__init__(scope, id)
         variants = [server.variant for server in workloads.servers]
-        _refuse_too_many(metrics, test_cases, llmperf_test_cases, variants)
+        _refuse_too_many(metrics, test_cases, llmperf_test_cases, variants, len(loads))
         charts = _Charts(experiment, variants)
         dashboard(
             self,
@@ -100,6 +102,7 @@ class Dashboards(Construct):
             rows=[
                 [text(texts.HOW_TO_READ, 8)],
                 *charts.answer(test_cases),
+                *(charts.over_load(test_cases, loads) if loads else []),
                 [text(texts.EXACT, 2)],
                 *charts.exact(metrics, test_cases),
                 *(
@@ -187,6 +190,39 @@ class _Charts:
                 bars("Requests by outcome (all but ok are failures)", outcomes),
             ],
         ]
+
+    def over_load(self, test_cases: Sequence[str], loads: Sequence[float]) -> list[list[Widget]]:
+        """Speed-up and the whole service at each load."""
+        (tpot,) = (one for one in series.BY_LOAD if one.name == TPOT.name)
+        baseline, *others = self._variants
+        speed_ups: list[Row] = []
+        places = [(case, load, variant) for case in test_cases for load in loads for variant in others]
+        for number, (case, load, variant) in enumerate(places):
+            label = f"{case} at {load:g} · {variant}"
+            speed_ups.append(expression(f"b{number} / v{number}", label=label, colour=self._colours[variant]))
+            for name, identity in ((baseline, f"b{number}"), (variant, f"v{number}")):
+                values = (self._experiment, name, case, f"{load:g}")
+                speed_ups.append(self._row(tpot, values, "p50", name, label=label, identity=identity))
+        service: list[Widget] = [
+            bars(
+                f"Whole service by load: {one.symbol}, mean over runs{_unit(one)}",
+                [
+                    self._row(
+                        one,
+                        (self._experiment, variant, f"{load:g}"),
+                        "Average",
+                        variant,
+                        label=f"at {load:g} · {variant}",
+                    )
+                    for load in loads
+                    for variant in self._variants
+                ],
+            )
+            for one in series.SERVICE_BY_LOAD
+        ]
+        return _pairs(
+            [bars("Speed-up by load: median TPOT of the baseline / of the variant", speed_ups), *service]
+        )
 
     def exact(self, metrics: Sequence[Metric], test_cases: Sequence[str]) -> list[list[Widget]]:
         """One chart per metric of the exact lane, median; a second one, 90th percentile, where smaller is
@@ -408,16 +444,19 @@ def _refuse_too_many(
     test_cases: Sequence[str],
     llmperf_test_cases: Sequence[str],
     variants: list[str],
+    loads: int,
 ) -> None:
     per_widget = len(variants) * max(len(test_cases), len(llmperf_test_cases), len(get_args(Outcome)))
     # Speed-up draws two metrics and an expression for each bar.
-    widest = max(per_widget, 3 * len(test_cases) * (len(variants) - 1))
+    widest = max(per_widget, 3 * len(test_cases) * max(1, loads) * (len(variants) - 1))
     total = len(variants) * (
-        len(test_cases) * (2 * len(metrics) + 5) + len(llmperf_test_cases) * len(series.LLMPERF)
+        len(test_cases) * (2 * len(metrics) + 5 + 3 * loads)
+        + len(llmperf_test_cases) * len(series.LLMPERF)
+        + loads * len(series.SERVICE_BY_LOAD)
     )
     if widest > MAX_METRICS_PER_WIDGET or total > MAX_METRICS_PER_DASHBOARD:
         raise ValueError(
             f"{len(variants)} variants and {len(test_cases)} test cases make {widest} series on one chart and"
             f" up to {total} on one dashboard; CloudWatch draws {MAX_METRICS_PER_WIDGET} and"
-            f" {MAX_METRICS_PER_DASHBOARD}. Use fewer test cases"
+            f" {MAX_METRICS_PER_DASHBOARD}. Use fewer test cases or loads"
         )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from specdec.analysis.distributions import t_quantile
 from specdec.metrics.objective import Objective
+from specdec.metrics.system_throughput import system_throughput
 from specdec.runs.record import RequestRecord
 
 DRAWS = 1000
@@ -22,36 +23,12 @@ Strains = Mapping[str, Sequence[float]]
 """``Objective.strain`` of the requests at one load, by prompt."""
 
 
-def tokens_per_second(blocks: Sequence[Sequence[RequestRecord]]) -> float | None:
-    """Output tokens per second of a service: what came between the first sending and the end of the last
-    measured request of each block, that of unmeasured requests beside them too.
-
-    Args:
-        blocks: requests of one variant by block. All loads the same.
-
-    Returns:
-        None without a measured request that brought tokens.
-    """
-    tokens = seconds = 0.0
-    for block in blocks:
-        window = _window(block)
-        if window is not None:
-            seconds += window[1] - window[0]
-            tokens += sum(_tokens_by(record, window[1]) for record in block)
-    return tokens / seconds if tokens and seconds > 0 else None
-
-
-def requests_per_second(blocks: Sequence[Sequence[RequestRecord]]) -> float | None:
+def requests_per_second(records: Sequence[RequestRecord]) -> float | None:
     """Requests that ended, per second; one that was cut off by the end of its block counts for the part of
-    its tokens that had come.
+    its tokens that had come. Records as for ``system_throughput``.
     """
-    rate = tokens_per_second(blocks)
-    lengths = [
-        record.output_tokens
-        for block in blocks
-        for record in block
-        if record.output_tokens and record.outcome == "ok" and not record.warmup
-    ]
+    rate = system_throughput(records)
+    lengths = [r.output_tokens for r in records if r.output_tokens and r.outcome == "ok" and not r.warmup]
     return rate * len(lengths) / sum(lengths) if rate is not None and lengths else None
 
 
@@ -147,21 +124,3 @@ def _weighted_quantiles(
 def _expanded_tail(prompts: int, level: float) -> float:
     wider = t_quantile(prompts - 1, (1 + level) / 2) * sqrt(prompts / (prompts - 1))
     return 1 - NormalDist().cdf(wider)
-
-
-def _window(block: Sequence[RequestRecord]) -> tuple[float, float] | None:
-    own = [record for record in block if not record.warmup and record.chunk_times]
-    if not own:
-        return None
-    return min(r.sent for r in own), max(r.sent + r.chunk_times[-1] for r in own)
-
-
-def _tokens_by(record: RequestRecord, end: float) -> float:
-    """Output tokens of a request that had come by a time."""
-    times = record.chunk_times
-    came = sum(record.sent + time <= end for time in times)
-    if came == 0:
-        return 0.0
-    if record.chunk_tokens is not None:
-        return float(record.chunk_tokens[came - 1])
-    return (record.output_tokens or len(times)) * came / len(times)

@@ -34,6 +34,7 @@ class Row:
 
     Attributes:
         variant, test_case: which.
+        load: requests in flight or per second, where a run has several; else None.
         ratio: TPOT of the first run over that of the second; above 1 the second is faster. Where
             ``against_day`` holds, over the same ratio of the reference. None without a common prompt.
         decision: from the ratio; ``undecided`` where only the days are compared.
@@ -42,9 +43,15 @@ class Row:
 
     variant: str
     test_case: str
+    load: float | None
     ratio: PairedRatio | None
     decision: Decision
     against_day: bool = False
+
+    @property
+    def name(self) -> str:
+        """The test case, and the load where there are several."""
+        return self.test_case if self.load is None else f"{self.test_case} at {self.load:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +87,11 @@ def compare(first: Run, second: Run) -> Change:
                 f"is {run.manifest.status}",
                 "Compare complete runs; `specdec report` shows what this one left",
             )
-    own, other = _by_row(first), _by_row(second)
+    several = any(len(_loads(run)) > 1 for run in (first, second))
+    own, other = _by_row(first, by_load=several), _by_row(second, by_load=several)
     common = [key for key in own if key in other]
     if not common:
-        known = ", ".join(sorted({f"{variant}/{case}" for variant, case in own}))
+        known = ", ".join(sorted({f"{variant}/{case}" for variant, case, _ in own}))
         raise _wrong(
             second,
             f"has no variant and test case in common with run {first.manifest.run} ({known})",
@@ -100,9 +108,9 @@ def compare(first: Run, second: Run) -> Change:
     reference = _reference(first, second, common)
     changes = {key: log_ratios(pairs(own[key], other[key]), TPOT.of) for key in common}
     relative = {
-        key: _less(changes[key], changes[reference, key[1]])
+        key: _less(changes[key], changes[reference, *key[1:]])
         for key in common
-        if reference is not None and key[0] != reference and (reference, key[1]) in changes
+        if reference is not None and key[0] != reference and (reference, *key[1:]) in changes
     }
     known = ReadTogether.of([(key[0], row) for key, row in relative.items()])
     rows: list[Row] = []
@@ -117,9 +125,9 @@ def compare(first: Run, second: Run) -> Change:
     return Change(first, second, reference, tuple(rows), _sentence(rows, reference, first, second))
 
 
-def _reference(first: Run, second: Run, common: Sequence[tuple[str, str]]) -> str | None:
+def _reference(first: Run, second: Run, common: Sequence[_Key]) -> str | None:
     """The first baseline that both runs measured with the same settings."""
-    for name in dict.fromkeys(variant for variant, _ in common):
+    for name in dict.fromkeys(variant for variant, *_ in common):
         sides = [
             (
                 {key: run.manifest.variants[name].get(key) for key in ("role", "model", "engine")},
@@ -147,11 +155,19 @@ def _less(row: Sequence[LogRatio], reference: Sequence[LogRatio]) -> tuple[LogRa
     )
 
 
-def _by_row(run: Run) -> Mapping[tuple[str, str], list[RequestRecord]]:
-    rows: dict[tuple[str, str], list[RequestRecord]] = {}
+_Key = tuple[str, str, float | None]
+
+
+def _loads(run: Run) -> set[float]:
+    return {record.load for record in measured(run.records) if record.lane == "exact"}
+
+
+def _by_row(run: Run, *, by_load: bool) -> Mapping[_Key, list[RequestRecord]]:
+    rows: dict[_Key, list[RequestRecord]] = {}
     for record in measured(run.records):
         if record.lane == "exact":
-            rows.setdefault((record.variant, record.test_case), []).append(record)
+            key = record.variant, record.test_case, record.load if by_load else None
+            rows.setdefault(key, []).append(record)
     return rows
 
 
@@ -160,7 +176,7 @@ def _sentence(rows: Sequence[Row], reference: str | None, first: Run, second: Ru
     parts: list[str] = []
     for word in ("faster", "slower"):
         names = [
-            f"{row.variant} on {row.test_case} ({row.ratio.value:.2f}x)"
+            f"{row.variant} on {row.name} ({row.ratio.value:.2f}x)"
             for row in decided
             if row.ratio and CHANGE_WORDS[row.decision] == word
         ]

@@ -18,7 +18,6 @@ from specdec.analysis.capacity import (
     requests_per_second,
     resampled_strains,
     strains_of,
-    tokens_per_second,
 )
 from specdec.analysis.cost import usd_per_million_tokens
 from specdec.analysis.crossing import crossings
@@ -27,6 +26,7 @@ from specdec.analysis.load_verdict import Capacity, LoadPoint, LoadRow, LoadVerd
 from specdec.analysis.pairing import LogRatio, Pair, log_ratios
 from specdec.analysis.significance import JOINT_LEVEL, ReadTogether, decide, paired_ratio, row_level
 from specdec.metrics.objective import Objective, objective_of
+from specdec.metrics.system_throughput import system_throughput
 from specdec.metrics.tokens_per_step import TOKENS_PER_STEP
 from specdec.metrics.tpot import TPOT
 
@@ -179,15 +179,10 @@ class _Loads:
 
     def served(self, variant: str, load: float) -> Served:
         judge = self.judges[load]
-        own = [record for record in self.records if (record.variant, record.load) == (variant, load)]
-        blocks: dict[int, list[RequestRecord]] = {}
-        for record in own:
-            blocks.setdefault(record.block, []).append(record)
+        own = [r for r in self.records if (r.variant, r.load) == (variant, load) and r.block >= 0]
         sent = [record for record in judge.all if record.variant == variant]
         tpots = [value for record in judge.of(variant) if (value := TPOT.of(record)) is not None]
-        rate, requests = (
-            find(list(blocks.values())) or 0.0 for find in (tokens_per_second, requests_per_second)
-        )
+        rate, requests = system_throughput(own) or 0.0, requests_per_second(own) or 0.0
         kept = strain = None
         if self.objective is not None and sent:
             strains = [self.objective.strain(record) for record in sent]

@@ -27,25 +27,31 @@ def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
 
     ``variants.<name>.test_cases.<test case>`` maps metric names to medians over ``ok`` requests, and
     ``variants.<name>.all`` those of all test cases together. A metric that no request yields is
-    absent. Raises ValueError for a records file that is not one.
+    absent. In a run of several loads the keys of ``test_cases`` name the load too (``json at 4``), and
+    ``all at 4`` stands among them instead of ``all``. Raises ValueError for a records file that is not one.
     """
+    several = bool(manifest.points)
     numbers: dict[tuple[str, str | None], list[_Numbers]] = {}
     outcomes: dict[tuple[str, str | None], Counter[str]] = {}
     sources: dict[str, Counter[str]] = {}
     errors: dict[str, Counter[str]] = {}
     notes: dict[str, Counter[str]] = {}
     for record in read_records(folder / RECORDS):
+        if record.warmup and (record.block < 0 or not several):
+            continue
+        at = f" at {record.load:g}" if several else ""
+        cases = (f"{record.test_case}{at}", f"all{at}" if several else _TOTAL)
+        for case in cases:
+            numbers.setdefault((record.variant, case), []).append(_Numbers(record))
         if record.warmup:
             continue
-        for case in (record.test_case, _TOTAL):
+        for case in cases:
             outcomes.setdefault((record.variant, case), Counter())[record.outcome] += 1
         if record.outcome == "ok":
             sources.setdefault(record.variant, Counter())[record.token_source] += 1
             notes.setdefault(record.variant, Counter()).update(_notes(record))
         else:
             errors.setdefault(record.variant, Counter())[f"{record.outcome}: {record.error}"] += 1
-        for case in (record.test_case, _TOTAL):
-            numbers.setdefault((record.variant, case), []).append(_Numbers(record))
     objective = objective_of(manifest.configuration)
     variants: dict[str, Any] = {}
     order = list(manifest.variants)
@@ -89,12 +95,17 @@ class _Numbers:
     """
 
     def __init__(self, record: RequestRecord) -> None:
-        self.values = {metric.name: metric.of(record) for metric in ALL} if record.outcome == "ok" else {}
-        # The metrics of a run read no more than this of a record.
+        counts = record.outcome == "ok" and not record.warmup
+        self.values = {metric.name: metric.of(record) for metric in ALL} if counts else {}
+        times, tokens = record.chunk_times, record.chunk_tokens
+        if not record.warmup:
+            # The metrics of a run read no more than this; of a request that held a load up, when its tokens
+            # came.
+            times, tokens = ((times[0], times[-1]) if times else ()), _ends(record)
         self.record = RequestRecord(
             **{name: getattr(record, name) for name in _KEPT},
-            chunk_times=(record.chunk_times[0], record.chunk_times[-1]) if record.chunk_times else (),
-            chunk_tokens=_ends(record),
+            chunk_times=times,
+            chunk_tokens=tokens,
             token_source=TOTAL_ONLY,
         )
 

@@ -13,8 +13,10 @@ def goodput(records: Sequence[RequestRecord], objective: Objective | None) -> fl
     """Requests that keep the objective, per second in which any was in flight. None if none was, or without
     an objective.
 
-    Failed requests are to be among the records: they count as not good.
+    Failed requests are to be among the records: they count as not good. Unmeasured ones that held a load up
+    count for nothing.
     """
+    records = [record for record in records if not record.warmup]
     seconds = loaded_seconds(records)
     if objective is None or seconds <= 0:
         return None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from specdec.catalog import service_prices as list_price
 from specdec.catalog import system_node
 from specdec.catalog.kubernetes import SUPPORT
+from specdec.metrics.objective import objective_of
 from specdec.publish import series
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ def items(
                 variants=len(experiment.variants),
                 test_cases=workload.test_cases,
                 llmperf_cases=workload.llmperf_cases,
+                objective=objective_of(experiment.resolved()) is not None,
+                loads=len(experiment.benchmark.loads) if len(experiment.benchmark.loads) > 1 else 0,
             ),
             list_price.METRIC,
         ),

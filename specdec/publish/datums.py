@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from specdec.errors import SpecdecError
 from specdec.metrics import OF_RUN
 from specdec.metrics.definition import Metric
-from specdec.metrics.objective import objective_of
+from specdec.metrics.objective import Objective, objective_of
+from specdec.metrics.tpot import TPOT
+from specdec.metrics.ttft import TTFT
 from specdec.publish import series
 from specdec.publish.series import Series
 from specdec.runs.manifest import RunManifest
@@ -127,16 +129,17 @@ def of_run(
     resolution: Resolution = 1 if high_resolution else 60
     points: list[tuple[Series, tuple[str, ...], datetime, float]] = []
     chosen = [(metric, one) for metric in metrics for one in series.exact([metric])]
-    for record in measured(records):
-        if record.lane != "exact":
-            continue
+    exact = [record for record in records if record.lane == "exact"]
+    loads = sorted({record.load for record in exact if not record.warmup})
+    lowest = [record for record in exact if record.load in loads[:1]]
+    for record in measured(lowest):
         at = _cut(parse_utc(record.sent_utc), resolution)
         for metric, one in chosen:
             value = metric.of(record)
             if value is not None:
                 points.append((one, (experiment, record.variant, record.test_case), at, value))
     ended = _cut(parse_utc(manifest.ended_utc), 60)
-    for variant, case, percent in parity(manifest, records):
+    for variant, case, percent in parity(manifest, lowest):
         points.append((series.PARITY, (experiment, variant, case), ended, percent))
     for (variant, outcome), count in sorted(
         Counter((r.variant, r.outcome) for r in records if not r.warmup).items()
@@ -144,17 +147,37 @@ def of_run(
         points.append((series.REQUESTS, (experiment, variant, outcome), ended, float(count)))
     objective = objective_of(manifest.configuration)
     for variant in sorted({record.variant for record in records}):
-        own = [
-            record
-            for record in records
-            if record.variant == variant and record.lane == "exact" and not record.warmup
-        ]
+        own = [record for record in lowest if record.variant == variant and record.block >= 0]
         for metric, one in zip(OF_RUN, series.SERVICE, strict=True):
             total = metric.of(own, objective)
             if total is not None:
                 points.append((one, (experiment, variant), ended, total))
+    if len(loads) > 1:
+        points.extend(_by_load(exact, experiment, objective, ended, resolution))
     points.append((series.FAILED_RUNS, (experiment,), ended, 0.0 if manifest.status == "complete" else 1.0))
     return list(distributions(points, resolution=resolution))
+
+
+def _by_load(
+    records: Sequence[RequestRecord],
+    experiment: str,
+    objective: Objective | None,
+    ended: datetime,
+    resolution: Resolution,
+) -> Iterator[tuple[Series, tuple[str, ...], datetime, float]]:
+    for record in measured(records):
+        at = _cut(parse_utc(record.sent_utc), resolution)
+        for metric, one in zip((TPOT, TTFT), series.BY_LOAD, strict=True):
+            value = metric.of(record)
+            if value is not None:
+                dimensions = (experiment, record.variant, record.test_case, f"{record.load:g}")
+                yield one, dimensions, at, value
+    for variant, load in sorted({(record.variant, record.load) for record in records if record.block >= 0}):
+        own = [r for r in records if (r.variant, r.load) == (variant, load) and r.block >= 0]
+        for metric, one in zip(OF_RUN, series.SERVICE_BY_LOAD, strict=True):
+            total = metric.of(own, objective)
+            if total is not None:
+                yield one, (experiment, variant, f"{load:g}"), ended, total
 
 
 def failed_run(experiment: str, at: datetime) -> Datum:

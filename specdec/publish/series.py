@@ -13,6 +13,9 @@ from math import prod
 
 from specdec.metrics import ALL, OF_RUN
 from specdec.metrics.definition import DIMENSIONS, NAMESPACE, Metric, Unit
+from specdec.metrics.goodput import GOODPUT
+from specdec.metrics.tpot import TPOT
+from specdec.metrics.ttft import TTFT
 
 RUN_NAMESPACE = "SpecDec/Run"
 """What a run as a whole yields: whether it failed, how its requests ended, parity."""
@@ -82,6 +85,21 @@ SERVICE = tuple(
     for one in OF_RUN
 )
 """The metrics of ``specdec.metrics.OF_RUN``: what one variant's service gave under the load of the run."""
+
+LOAD = "Load"
+"""Further dimension of what a run of several loads publishes: requests in flight, or per second."""
+
+BY_LOAD = tuple(
+    Series(NAMESPACE, one.name, one.symbol, one.unit, (*DIMENSIONS, LOAD), one.formula)
+    for one in (TPOT, TTFT)
+)
+"""What one request yields, at each load of a run with several. Without this dimension, such a run publishes
+its lowest load alone, so that a series never mixes loads."""
+
+SERVICE_BY_LOAD = tuple(
+    Series(RUN_NAMESPACE, one.name, one.symbol, one.unit, ("Experiment", "Variant", LOAD), one.formula)
+    for one in OF_RUN
+)
 
 RUN = (FAILED_RUNS, REQUESTS, PARITY, *SERVICE)
 
@@ -166,7 +184,9 @@ LLMPERF = (
 )
 
 
-def emitted(*, variants: int, test_cases: int, llmperf_cases: int) -> int:
+def emitted(
+    *, variants: int, test_cases: int, llmperf_cases: int, objective: bool = False, loads: int = 0
+) -> int:
     """CloudWatch metrics, as they are billed, that runs without a failed request publish: each series once
     for each combination of its dimensions' values.
 
@@ -174,10 +194,13 @@ def emitted(*, variants: int, test_cases: int, llmperf_cases: int) -> int:
         variants: variants of the experiment.
         test_cases: test cases of its prompt set.
         llmperf_cases: test cases of the LLMPerf lane, 0 where it does not run.
+        objective: whether the experiment names one: without it there is no goodput.
+        loads: of a run with several, else 0.
     """
-    sizes = {"Experiment": 1, "Variant": variants, "TestCase": test_cases, "Outcome": 1}
+    sizes = {"Experiment": 1, "Variant": variants, "TestCase": test_cases, "Outcome": 1, LOAD: loads}
+    service = [one for one in (*SERVICE, *SERVICE_BY_LOAD) if objective or one.name != GOODPUT.name]
     return (
-        _combinations((*exact(ALL), FAILED_RUNS, REQUESTS, *SERVICE), sizes)
+        _combinations((*exact(ALL), FAILED_RUNS, REQUESTS, *service, *BY_LOAD), sizes)
         # The baseline is what the others' text is compared with.
         + _combinations((PARITY,), {**sizes, "Variant": variants - 1})
         + _combinations(LLMPERF, {**sizes, "TestCase": llmperf_cases})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from specdec import plots
 from specdec.analysis.compare import CHANGE_WORDS, Change, Row
 from specdec.analysis.significance import JOINT_LEVEL, MARGIN
 from specdec.analysis.verdict import Verdict
+from specdec.metrics.tpot import TPOT
 from specdec.plots import Picture
 from specdec.report.content import Cell, Content, Section, Table, Tally, cell, columns
 from specdec.report.headline import SIGNS
@@ -39,7 +42,7 @@ def build_change(change: Change, verdicts: tuple[Verdict, Verdict]) -> tuple[Con
                 ),
             ),
             pictures=_picture(change),
-            tables=(_rows(change, verdicts, traces),),
+            tables=(_rows(change, traces),),
         ),
         Section("verdicts", "What each run says", tables=(_verdicts(verdicts),)),
         _differences(change),
@@ -67,16 +70,16 @@ def build_change(change: Change, verdicts: tuple[Verdict, Verdict]) -> tuple[Con
     )
 
 
-def _rows(change: Change, verdicts: tuple[Verdict, Verdict], traces: tuple[Trace, Trace]) -> Table:
+def _rows(change: Change, traces: tuple[Trace, Trace]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for row in change.rows:
-        medians = [_median(verdict, trace, row) for verdict, trace in zip(verdicts, traces, strict=True)]
+        medians = [_median(trace, row) for trace in traces]
         word = CHANGE_WORDS[row.decision]
         ratio = span = None
         if row.ratio:
             key, lines = (
-                f"change/{row.variant}/{row.test_case}",
-                traces[1].measured(row.test_case, row.variant),
+                f"change/{row.variant}/{row.name}",
+                _lines(traces[1], row),
             )
             how = (
                 f"geometric mean over {row.ratio.prompts} prompts of TPOT in {change.first.manifest.run} over"
@@ -94,7 +97,7 @@ def _rows(change: Change, verdicts: tuple[Verdict, Verdict], traces: tuple[Trace
                 span = cell(low, " to ", high)
         rows.append(
             (
-                cell(row.test_case),
+                cell(row.name),
                 cell(row.variant),
                 cell(f"{SIGNS[row.decision]} {word}", tone=TONES[row.decision]),
                 cell(ratio),
@@ -109,20 +112,25 @@ def _rows(change: Change, verdicts: tuple[Verdict, Verdict], traces: tuple[Trace
     return Table("Time per output token in both runs; medians", heads, tuple(rows))
 
 
-def _median(verdict: Verdict, trace: Trace, row: Row) -> Number | None:
-    m = verdict.measurement(row.variant, row.test_case)
-    if m is None or m.tpot is None:
+def _median(trace: Trace, row: Row) -> Number | None:
+    lines = _lines(trace, row)
+    values = [value for line in lines if (value := TPOT.of(trace.records[line - 1])) is not None]
+    if not values:
         return None
-    lines = trace.measured(row.test_case, row.variant)
-    how = f"median over {m.tpot.requests} requests"
-    return trace.number(
-        f"tpot/{row.variant}/{row.test_case}", m.tpot.median, "s", milliseconds(m.tpot.median), how, lines
-    )
+    how = f"median over {len(values)} requests"
+    found = median(values)
+    return trace.number(f"tpot/{row.variant}/{row.name}", found, "s", milliseconds(found), how, lines)
+
+
+def _lines(trace: Trace, row: Row) -> list[int]:
+    if row.load is None:
+        return trace.measured(row.test_case, row.variant)
+    return trace.at_load(row.load, [row.test_case], row.variant)
 
 
 def _tally(change: Change, word: str, count: int, traces: tuple[Trace, Trace]) -> Number:
     rows = [row for row in change.rows if CHANGE_WORDS[row.decision] == word]
-    lines = sorted({line for row in rows for line in traces[1].measured(row.test_case, row.variant)})
+    lines = sorted({line for row in rows for line in _lines(traces[1], row)})
     return traces[1].number(f"tally/{word}", count, "rows", str(count), f"rows that are: {word}", lines)
 
 
@@ -130,7 +138,7 @@ def _picture(change: Change) -> tuple[Picture, ...]:
     variants = tuple(dict.fromkeys(row.variant for row in change.rows))
     shown = [
         plots.Interval(
-            row.test_case,
+            row.name,
             variants.index(row.variant),
             row.ratio.value,
             (row.ratio.interval.low, row.ratio.interval.high) if row.ratio.interval else None,

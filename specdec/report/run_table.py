@@ -29,7 +29,8 @@ def as_table(summary: dict[str, Any], *, width: int | None = None) -> str:
     variants: dict[str, Any] = summary["variants"]
     cases = dict.fromkeys(case for entry in variants.values() for case in entry["test_cases"])
     rows: list[list[str]] = []
-    for case in [*cases, None]:
+    totals = [None] if all("all" in entry for entry in variants.values()) else []
+    for case in [*cases, *totals]:
         for variant, entry in variants.items():
             values: dict[str, Any] = (
                 entry["all"] if case is None else entry["test_cases"].get(case, {"outcomes": {}})

@@ -57,7 +57,7 @@ def render_change(change: Change, *, colour: bool = False, width: int = WIDTH) -
     ]
     rows = [
         [
-            row.test_case,
+            row.name,
             row.variant,
             Styled(_ratio(row.ratio), _STYLES[row.decision]),
             Styled(CHANGE_WORDS[row.decision], _STYLES[row.decision]),

@@ -10,11 +10,11 @@ from specdec.analysis.capacity import (
     quantile,
     requests_per_second,
     resampled_strains,
-    tokens_per_second,
 )
 from specdec.analysis.crossing import crossings
 from specdec.analysis.verdict import Interval, PairedRatio
 from specdec.golden.truth import batch_tpot, crossing
+from specdec.metrics.system_throughput import system_throughput
 
 from .simulate import record
 
@@ -113,6 +113,6 @@ def test_throughput_counts_what_kept_the_load_up() -> None:
     slow = record("v", "p1", times=[0.1, 1.0, 2.0], counts=[1, 10, 20])
     filler = record("v", "p0", times=[0.5, 1.0, 3.0], counts=[1, 6, 30], sent=1.0, warmup=True)
     # Up to 2 s: ten, twenty, and the six of the filler that had come by then.
-    assert tokens_per_second([[measured, slow, filler]]) == pytest.approx((10 + 20 + 6) / 2)
-    assert requests_per_second([[measured, slow, filler]]) == pytest.approx(18 / 15)
-    assert tokens_per_second([[filler]]) is None
+    assert system_throughput([measured, slow, filler]) == pytest.approx((10 + 20 + 6) / 2)
+    assert requests_per_second([measured, slow, filler]) == pytest.approx(18 / 15)
+    assert system_throughput([filler]) is None

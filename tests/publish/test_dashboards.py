@@ -62,6 +62,10 @@ def template() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def bodies(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return dashboard_bodies(template)
+
+
+def dashboard_bodies(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Dashboard name to its body, tokens replaced by text; invalid JSON fails here."""
     found: dict[str, dict[str, Any]] = {}
     for resource in template["Resources"].values():
@@ -220,6 +224,22 @@ def test_every_chart_has_a_title_and_the_page_no_overlap(bodies: dict[str, dict[
             assert not own & places
             assert max(x for x, _ in own) < 24
             places |= own
+
+
+def test_several_loads_are_drawn_as_they_are_published() -> None:
+    stack = cdk.Stack(cdk.App(), "S", env=cdk.Environment(region="us-east-2"))
+    build(stack, loads=(1.0, 4.0))
+    own = {one.name: one for one in (*series.BY_LOAD, *series.SERVICE_BY_LOAD)}
+    drawn_by_load = {
+        (name, tuple(sorted(dimensions)))
+        for body in dashboard_bodies(dict(Template.from_stack(stack).to_json())).values()
+        for _, name, dimensions in drawn(body)
+        if "Load" in dimensions
+    }
+    assert drawn_by_load == {
+        (name, tuple(sorted(own[name].dimensions)))
+        for name in ("TimePerOutputToken", "SystemThroughput", "Goodput")
+    }
 
 
 def test_more_than_cloudwatch_draws_is_refused() -> None:

@@ -158,6 +158,22 @@ def test_the_metrics_that_are_paid_for_are_those_that_a_run_publishes() -> None:
         (one.series, one.dimensions) for one in datums.of_run(manifest(), records, ALL, experiment="exp")
     }
     assert len(published) == series.emitted(variants=2, test_cases=len(cases), llmperf_cases=0)
+    # Three loads and an objective.
+    held = [dataclasses.replace(one, concurrency=load) for one in records for load in (1, 2, 4)]
+    whole = dataclasses.replace(manifest(), configuration={"objective": {"ttft_ms": 800}})
+    published = {(one.series, one.dimensions) for one in datums.of_run(whole, held, ALL, experiment="exp")}
+    assert len(published) == series.emitted(
+        variants=2, test_cases=len(cases), llmperf_cases=0, objective=True, loads=3
+    )
+
+
+def test_series_without_a_load_are_about_the_lowest_one() -> None:
+    records = [dataclasses.replace(record("baseline", "story"), concurrency=load) for load in (4, 1, 2)]
+    found = datums.of_run(manifest(), records, [TPOT], experiment="exp")
+    plain = [one for one in found if one.series.name == "TimePerOutputToken" and len(one.dimensions) == 3]
+    assert sum(sum(one.counts) for one in plain) == 1
+    by_load = {one.dimensions[-1] for one in found if one.series.dimensions[-1] == "Load"}
+    assert by_load == {"1", "2", "4"}
 
 
 def test_metrics_of_the_llmperf_lane_are_paid_for_each_of_its_cases() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
@@ -11,8 +12,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from specdec.analysis.compare import compare
 from specdec.commands.report import command as report
 from specdec.report import Written, write
+from specdec.runs.folder import read_run
 from specdec.runs.record import RequestRecord
 from tests.analysis import loads as simulated
 from tests.report.sample import write_run
@@ -93,6 +96,29 @@ def test_limits_of_the_command_line_are_the_objective(records: list[RequestRecor
     with_limits = CliRunner().invoke(report, [str(folder), "--tpot-ms", "51"], standalone_mode=False)
     assert "TPOT <= 51 ms) speculative carries" in " ".join(with_limits.output.split())
     assert "95% with TPOT &lt;= 51 ms" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_two_runs_of_several_loads_are_compared_load_by_load(
+    records: list[RequestRecord], tmp_path: Path
+) -> None:
+    first = write_run(tmp_path / "first", records)
+    slower = [
+        replace(r, chunk_times=tuple(2 * t for t in r.chunk_times))
+        if r.concurrency == 8 and r.variant == "speculative"
+        else r
+        for r in records
+        if r.concurrency > 1
+    ]
+    change = compare(read_run(first), read_run(write_run(tmp_path / "second", slower)))
+    assert [(row.variant, row.name) for row in change.rows if row.variant == "speculative"] == [
+        ("speculative", f"case at {load}") for load in (2, 4, 8, 16)
+    ]
+    decided = {row.name: row for row in change.rows if row.variant == "speculative"}
+    assert decided["case at 8"].decision == "hurts"
+    ratio = decided["case at 8"].ratio
+    assert ratio is not None
+    assert ratio.value == pytest.approx(0.5)
+    assert decided["case at 4"].decision == "no difference"
 
 
 def test_a_terminal_shows_every_load(records: list[RequestRecord], tmp_path: Path) -> None:
