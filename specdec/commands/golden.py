@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -10,6 +11,7 @@ import click
 from specdec import console
 from specdec.commands.options import Number
 from specdec.errors import EXIT_OK, BadInputError, EnvironmentFault, Mistake
+from specdec.golden.dialects import DIALECTS
 from specdec.golden.settings import FAULTS
 from specdec.golden.truth import Convention
 from specdec.text import json_of
@@ -17,6 +19,7 @@ from specdec.text import json_of
 if TYPE_CHECKING:
     from specdec.golden.settings import Settings
 
+USAGES = ("continuous", "final", "own", "repeated", "timings", "none")
 CHUNKINGS = ("step", "token", "merged", "split", "packed")
 
 
@@ -88,7 +91,7 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
 )
 @click.option(
     "--usage",
-    type=click.Choice(["continuous", "final", "timings", "none"]),
+    type=click.Choice(USAGES),
     default="continuous",
     show_default=True,
     help="Token counts offered to clients that ask for them.",
@@ -99,6 +102,11 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
     default=0.0,
     show_default=True,
     help="Share of tokens sent as reasoning.",
+)
+@click.option(
+    "--dialect",
+    type=click.Choice(list(DIALECTS)),
+    help="Imitate a service, instead of --chunking, --usage and --reasoning; docs/dialects.md explains them.",
 )
 @click.option("--fault", type=click.Choice(list(FAULTS)), help="Fault to play; --faults explains them.")
 @click.option(
@@ -160,7 +168,24 @@ def _settings(given: dict[str, Any]) -> Settings:
     if acceptance is not None and tokens is not None:
         mistake = Mistake("--tokens-per-step", tokens, "contradicts --acceptance", "Give one of them")
         raise BadInputError("command line", [mistake])
-    return Settings(
+    name = given["dialect"]
+    said = {
+        "chunking": given["chunking"],
+        "merge": given["merge"],
+        "usage": given["usage"],
+        "reasoning": given["reasoning"],
+    }
+    if name is not None:
+        plain = Settings()
+        for option, value in said.items():
+            if value != getattr(plain, option):
+                mistake = Mistake(f"--{option}", value, f"contradicts --dialect {name}", "Give one of them")
+                raise BadInputError("command line", [mistake])
+        base = DIALECTS[name][1]
+    else:
+        base = Settings(**said, engine="llamacpp" if given["usage"] == "timings" else "specdec-golden")
+    return dataclasses.replace(
+        base,
         ttft=given["ttft_ms"] / 1000,
         step=given["step_ms"] / 1000,
         jitter=given["jitter"],
@@ -172,14 +197,9 @@ def _settings(given: dict[str, Any]) -> Settings:
             if acceptance is None
             else Speculation(acceptance, window, given["convention"])
         ),
-        chunking=given["chunking"],
-        merge=given["merge"],
-        usage=given["usage"],
-        reasoning=given["reasoning"],
         fault=given["fault"],
         fault_every=given["fault_every"],
         seed=given["seed"],
-        engine="llamacpp" if given["usage"] == "timings" else "specdec-golden",
     )
 
 

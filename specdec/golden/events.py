@@ -44,8 +44,11 @@ class Writing:
         self._final = bool(options.get("include_usage")) and settings.usage in (
             "continuous",
             "final",
+            "own",
+            "repeated",
             "timings",
         )
+        self._each = settings.usage if settings.usage in ("own", "repeated") and self._final else None
         self._continuous = bool(options.get("continuous_usage_stats")) and settings.usage == "continuous"
         self._timings = settings.usage == "timings"
         self._per_event_timings = self._timings and bool(body.get("timings_per_token"))
@@ -65,9 +68,10 @@ class Writing:
 
     def opening(self) -> bytes:
         """What comes before the first token."""
+        before = b"".join(map(self.event, self._settings.dialect.opening))
         if not self._chat or not self._settings.role_event:
-            return b""
-        return self._chunk({"role": "assistant", "content": ""}, None, 0)
+            return before
+        return before + self._chunk({"role": "assistant", "content": ""}, None, 0)
 
     def step(self, index: int) -> list[bytes]:
         """Bytes to write when a step has ended; empty while its tokens are held back."""
@@ -89,8 +93,9 @@ class Writing:
 
     def closing(self, reason: str) -> bytes:
         """The event with the finish reason, then the one with usage where the client asked for it."""
-        data = self._chunk({}, reason, self._sent)
-        usage = f',"usage":{self._usage(self._sent)}' if self._final else ""
+        together = self._settings.dialect.usage_on_finish and self._final
+        data = self._chunk({}, reason, self._sent, total=together)
+        usage = f',"usage":{self._usage(self._sent)}' if self._final and not together else ""
         extra = f',"timings":{self._timing(self._sent)}' if self._timings else ""
         if self._settings.request_metrics and self._settings.per_step.drafted:
             verified = len(self._planned) - 1
@@ -125,14 +130,22 @@ class Writing:
         delta: dict[str, Any] = {}
         if reasoning:
             delta[self._settings.reasoning_field] = "".join(texts[:reasoning])
+            if self._settings.dialect.mirrored:
+                delta["reasoning_details"] = [{"type": "reasoning.text", "text": "".join(texts[:reasoning])}]
         if reasoning < count:
             delta["content"] = "".join(texts[reasoning:])
-        return self._chunk(delta, None, self._sent)
+        return self._chunk(self._settings.dialect.delta | delta, None, self._sent, own=count)
 
-    def _chunk(self, delta: dict[str, Any], reason: str | None, sent: int) -> bytes:
+    def _chunk(
+        self, delta: dict[str, Any], reason: str | None, sent: int, *, own: int = 0, total: bool = False
+    ) -> bytes:
         fields: dict[str, Any] = {"delta": delta} if self._chat else {"text": delta.get("content", "")}
         choice = json.dumps([{"index": 0, **fields, "finish_reason": reason}], separators=(",", ":"))
-        usage = f',"usage":{self._usage(sent)}' if self._continuous else ""
+        usage = f',"usage":{self._usage(sent)}' if self._continuous or total else ""
+        if self._each and own:
+            usage = f',"usage":{self._usage(own if self._each == "own" else self._total)}'
+        for name, value in self._settings.dialect.every.items():
+            usage += "" if f'"{name}":' in usage else f",{json.dumps(name)}:{json.dumps(value)}"
         timings = (
             f',"timings":{self._timing(sent)}' if self._per_event_timings and sent and reason is None else ""
         )

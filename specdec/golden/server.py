@@ -6,48 +6,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from statistics import median
 from time import perf_counter
 from typing import Any
 
-from specdec.golden import events
-from specdec.golden.settings import Settings
+from specdec.golden import asking, events, replying
+from specdec.golden.asking import Asked, BadRequestError, tokens_asked
+from specdec.golden.settings import HTTP_FAULTS, MIDWAY, Settings
 from specdec.golden.truth import Step, Truth, steps
-
-HTTP_FAULTS = {
-    "http-400": (
-        400,
-        "application/json",
-        b'{"error":{"message":"golden: bad request","type":"invalid_request_error"}}',
-    ),
-    "http-429": (429, "application/json", b'{"error":{"message":"golden: too many requests"}}'),
-    "http-500": (
-        500,
-        "application/json",
-        b'{"object":"error","message":"golden: internal error","code":500}',
-    ),
-    "http-502": (502, "text/html", b"<html><body><h1>502 Bad Gateway</h1></body></html>"),
-    "json-body": (
-        200,
-        "application/json",
-        b'{"choices":[{"message":{"content":"all at once"},"finish_reason":"stop"}]}',
-    ),
-}
-_MIDWAY = (
-    "error-event",
-    "cut",
-    "reset",
-    "no-finish",
-    "stall",
-    "early-eos",
-    "not-json",
-    "not-a-chunk",
-    "bad-framing",
-    "death",
-)
-
 
 _NOTICE = 0.02
 """Seconds after which a server with a batch notices that a client has gone, and gives its place away."""
@@ -123,6 +92,8 @@ class GoldenServer:
         assert task is not None
         self._tasks.add(task)
         self._writers.add(writer)
+        if not self.settings.dialect.nodelay:
+            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
         try:
             while await self._request(reader, writer):
                 pass
@@ -134,23 +105,25 @@ class GoldenServer:
             writer.close()
 
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        method, path, _ = head.split(" ", 2)
-        length = next(
-            (int(line[15:]) for line in head.split("\r\n") if line.lower().startswith("content-length:")), 0
-        )
-        body = await reader.readexactly(length)
-        read = perf_counter()
-        path = path.removeprefix("/v1").partition("?")[0]
-        if method == "POST" and path in ("/chat/completions", "/completions"):
-            await self._completion(writer, json.loads(body), read, chat=path == "/chat/completions")
-        elif method == "DELETE" and path == "/truth":
-            self.truths.clear()
-            _respond(writer, 200, "application/json", b"{}")
-        else:
-            _respond(writer, *self._page(path))
+        try:
+            asked = await asking.read(reader, writer)
+            await self._reply(asked, writer)
+        except BadRequestError as error:
+            replying.refuse(writer, str(error))
+            await writer.drain()
+            return False
         await writer.drain()
         return True
+
+    async def _reply(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+        read = perf_counter()
+        if asked.method == "POST" and asked.path in ("/chat/completions", "/completions"):
+            await self._completion(writer, asked.fields(), read, chat=asked.path == "/chat/completions")
+        elif asked.method == "DELETE" and asked.path == "/truth":
+            self.truths.clear()
+            replying.respond(writer, 200, "application/json", b"{}")
+        else:
+            replying.respond(writer, *self._page(asked.path))
 
     def _page(self, path: str) -> tuple[int, str, bytes]:
         settings = self.settings
@@ -199,9 +172,11 @@ class GoldenServer:
         self, writer: asyncio.StreamWriter, body: dict[str, Any], read: float, *, chat: bool
     ) -> None:
         settings = self.settings
+        asked = tokens_asked(body)
+        if self._unknown(writer, body):
+            return
         number = self._requests
         self._requests += 1
-        asked = int(body.get("max_completion_tokens") or body.get("max_tokens") or 128)
         fault = settings.fault if settings.fault and (number + 1) % settings.fault_every == 0 else None
         truth = Truth(number, read, asked, fault)
         self.truths.append(truth)
@@ -212,7 +187,7 @@ class GoldenServer:
             await writer.drain()
             raise _Gone
         if fault in HTTP_FAULTS:
-            _respond(writer, *HTTP_FAULTS[fault])
+            replying.respond(writer, *HTTP_FAULTS[fault])
             return
         planned = steps(
             asked + (8 if fault == "over-run" else 0),
@@ -228,6 +203,24 @@ class GoldenServer:
             await self._answer(writer, body, writing, planned, truth)
         truth.ended = perf_counter()
         self._count(planned)
+
+    def _unknown(self, writer: asyncio.StreamWriter, body: dict[str, Any]) -> bool:
+        """Refuses a request that has a field which the dialect does not know."""
+        dialect = self.settings.dialect
+        name = next((name for name in dialect.refused if replying.has_field(body, name)), None)
+        if name is None:
+            return False
+        message = f"Extra inputs are not permitted: {name}"
+        if name == "max_tokens":
+            message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+        error = json.dumps({"error": {"message": message, "code": 400}}).encode()
+        if dialect.refused_in == "status" or not body.get("stream"):
+            replying.respond(writer, 400, "application/json", error)
+        else:
+            replying.head(writer, 200, "text/event-stream; charset=utf-8", "Transfer-Encoding: chunked")
+            replying.chunk(writer, b"data: " + error + b"\n\n")
+            writer.write(b"0\r\n\r\n")
+        return True
 
     @asynccontextmanager
     async def _service(self, truth: Truth) -> AsyncGenerator[None]:
@@ -259,18 +252,19 @@ class GoldenServer:
             begun = truth.read + truth.queued
             await asyncio.sleep(begun + planned[-1].time - perf_counter())
             truth.writes = [(begun + step.time, step.tokens) for step in planned]
-            _respond(writer, 200, "application/json", writing.document())
+            replying.respond(writer, 200, "application/json", writing.document())
         else:
-            _head(writer, 200, "text/event-stream; charset=utf-8", "Transfer-Encoding: chunked")
+            replying.head(writer, 200, "text/event-stream; charset=utf-8", "Transfer-Encoding: chunked")
             await self._stream(writer, writing, planned, truth)
 
     async def _stream(
         self, writer: asyncio.StreamWriter, writing: events.Writing, planned: list[Step], truth: Truth
     ) -> None:
         fault = truth.fault
-        midway = len(planned) // 2 if fault in _MIDWAY else None
+        midway = len(planned) // 2 if fault in MIDWAY else None
+        held = replying.Buffer(writer, self.settings.dialect.buffer)
         if fault != "empty":
-            _chunk(writer, writing.opening())
+            held.write(writing.opening())
             begun, batched = truth.read + truth.queued, 0.0
             for index, step in enumerate(planned):
                 if index == midway:
@@ -286,13 +280,14 @@ class GoldenServer:
                 truth.writes.append((perf_counter(), step.tokens))
                 for piece in writing.step(index):
                     if self.settings.chunking in ("split", "packed"):
-                        await _in_pieces(writer, piece)
+                        await replying.in_pieces(writer, piece)
                     else:
-                        _chunk(writer, piece)
+                        held.write(piece)
                 if writer.transport.get_write_buffer_size() > 1 << 16:
                     await writer.drain()
-            _chunk(writer, writing.closing("stop" if fault == "early-eos" else "length"))
-        _chunk(writer, writing.done())
+            held.write(writing.closing("stop" if fault == "early-eos" else "length"))
+        held.write(writing.done())
+        held.flush()
         writer.write(b"0\r\n\r\n")
 
     async def _sleep(self, until: float, writer: asyncio.StreamWriter) -> None:
@@ -308,12 +303,14 @@ class GoldenServer:
     async def _midway(self, fault: str, writer: asyncio.StreamWriter, writing: events.Writing) -> None:
         match fault:
             case "error-event":
-                _chunk(writer, writing.event('{"error":{"message":"golden: engine died","code":500}}'))
+                replying.chunk(
+                    writer, writing.event('{"error":{"message":"golden: engine died","code":500}}')
+                )
                 writer.write(b"0\r\n\r\n")
             case "not-json":
-                _chunk(writer, writing.event('{"choices":[{"delta":'))
+                replying.chunk(writer, writing.event('{"choices":[{"delta":'))
             case "not-a-chunk":
-                _chunk(writer, writing.event('{"hello":"world"}'))
+                replying.chunk(writer, writing.event('{"hello":"world"}'))
             case "bad-framing":
                 writer.write(b"zz\r\nnonsense\r\n")
             case "no-finish":
@@ -360,26 +357,3 @@ async def serving(settings: Settings) -> AsyncGenerator[tuple[GoldenServer, str]
         yield server, url
     finally:
         await server.stop()
-
-
-def _head(writer: asyncio.StreamWriter, status: int, kind: str, framing: str) -> None:
-    reason = "OK" if status == 200 else "Golden"
-    writer.write(f"HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\n{framing}\r\n\r\n".encode())
-
-
-def _respond(writer: asyncio.StreamWriter, status: int, kind: str, body: bytes) -> None:
-    _head(writer, status, kind, f"Content-Length: {len(body)}")
-    writer.write(body)
-
-
-def _chunk(writer: asyncio.StreamWriter, piece: bytes) -> None:
-    if piece:
-        writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-
-
-async def _in_pieces(writer: asyncio.StreamWriter, piece: bytes) -> None:
-    """Three writes with the loop in between, so that they leave as three packets."""
-    third = max(1, len(piece) // 3)
-    for part in (piece[:third], piece[third : 2 * third], piece[2 * third :]):
-        _chunk(writer, part)
-        await asyncio.sleep(0.0005)

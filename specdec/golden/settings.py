@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from specdec.golden.truth import Speculation, Uniform
 
@@ -30,15 +30,79 @@ FAULTS: dict[str, str] = {
 }
 """Faults the server can play, and what each is."""
 
+HTTP_FAULTS: dict[str, tuple[int, str, bytes]] = {
+    "http-400": (
+        400,
+        "application/json",
+        b'{"error":{"message":"golden: bad request","type":"invalid_request_error"}}',
+    ),
+    "http-429": (429, "application/json", b'{"error":{"message":"golden: too many requests"}}'),
+    "http-500": (
+        500,
+        "application/json",
+        b'{"object":"error","message":"golden: internal error","code":500}',
+    ),
+    "http-502": (502, "text/html", b"<html><body><h1>502 Bad Gateway</h1></body></html>"),
+    "json-body": (
+        200,
+        "application/json",
+        b'{"choices":[{"message":{"content":"all at once"},"finish_reason":"stop"}]}',
+    ),
+}
+"""Faults that answer in place of a stream: status, content type, body."""
+
+MIDWAY = (
+    "error-event",
+    "cut",
+    "reset",
+    "no-finish",
+    "stall",
+    "early-eos",
+    "not-json",
+    "not-a-chunk",
+    "bad-framing",
+    "death",
+)
+"""Faults that are played in the middle of a stream."""
+
 Chunking = Literal["step", "token", "merged", "split", "packed"]
 """How tokens become events and writes. ``step``: an event per step. ``token``: an event per token, those of a
 step in one write. ``merged``: an event per ``merge`` steps. ``split``: an event per step, each cut into three
 writes. ``packed``: an event per token and writes cut in the middle of an event."""
 
-Usage = Literal["continuous", "final", "timings", "none"]
-"""Which counts are offered to a client that asks: cumulative usage on every event; usage at the end;
-llama.cpp's timings; none.
+Usage = Literal["continuous", "final", "own", "repeated", "timings", "none"]
+"""Which counts are offered to a client that asks: cumulative usage on every event; usage at the end; usage on
+every event that tells its own tokens, or the total of the whole answer, and usage at the end; llama.cpp's
+timings; none.
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What a service does otherwise than vLLM.
+
+    Attributes:
+        opening: data of events before all others.
+        delta: fields of every delta with text.
+        every: fields of every event.
+        mirrored: whether reasoning is repeated in ``reasoning_details``.
+        usage_on_finish: whether the usage at the end is on the event with the finish reason, and not on one
+            of its own.
+        refused: names of request fields, with a dot inside another one, that are not known here.
+        refused_in: whether they are refused by status 400, or by an event in a stream.
+        buffer: bytes that must come together before anything is handed on; 0 for none.
+        nodelay: whether small packets are sent at once (TCP_NODELAY).
+    """
+
+    opening: tuple[str, ...] = ()
+    delta: dict[str, Any] = field(default_factory=dict[str, Any])
+    every: dict[str, Any] = field(default_factory=dict[str, Any])
+    mirrored: bool = False
+    usage_on_finish: bool = False
+    refused: tuple[str, ...] = ()
+    refused_in: Literal["status", "stream"] = "status"
+    buffer: int = 0
+    nodelay: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +131,7 @@ class Settings:
         model: served model's name.
         engine: ``owned_by`` of the served model.
         seed: fixes the tokens of all steps.
+        dialect: see ``Dialect``.
     """
 
     ttft: float = 0.2
@@ -92,3 +157,4 @@ class Settings:
     model: str = "golden"
     engine: str = "specdec-golden"
     seed: int = 1
+    dialect: Dialect = Dialect()
