@@ -148,16 +148,18 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
     specdec bench --target plain=http://a:8000 --target window-7=http://b:8000 --prompts my.jsonl --json
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.benchmark.run import RunEvent, run
+    from specdec.benchmark.standing import Standing
     from specdec.benchmark.summary import summarize
-    from specdec.report import run_table
 
     plan = _plan([_named(text, index, len(targets)) for index, text in enumerate(targets)], given)
     folder = out / plan.run
+    standing = Standing()
     interrupts.end_as_ctrl_c_does()
     with console.progress(f"measuring into {folder}") as step:
 
         def show(event: RunEvent) -> None:
-            step.update(event.message, event.done, event.total)
+            standing.add(event.record)
+            step.update(f"{event.done}/{event.total}, {event.message}{standing}")
 
         manifest = run(plan, folder, on_event=show)
         step.outcome = manifest.status
@@ -167,6 +169,8 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
             json_of({"folder": str(folder), "manifest": dataclasses.asdict(manifest), "summary": summary})
         )
     else:
+        from specdec.report import run_table
+
         run_table.show(summary)
     if manifest.problem:
         console.say(f"{manifest.status}: {manifest.problem}")

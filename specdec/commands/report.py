@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 from pathlib import Path
 
 import click
@@ -24,6 +26,13 @@ from specdec.errors import EXIT_FAILED, EXIT_OK, BadInputError, Mistake
 @click.option(
     "--region", help="Region of the stack or bucket.  [default: the one that the stack's name ends with]"
 )
+@click.option("--unfinished", is_flag=True, help="Report a run that was killed, too: numbers, no verdict.")
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Serve the page of a run that goes on, on 127.0.0.1, until Ctrl-C; the latest by default.",
+)
+@click.option("--port", type=click.IntRange(1, 65535), help="With --watch: the port.  [default: a free one]")
 @objective_options
 @json_option
 def command(
@@ -31,6 +40,9 @@ def command(
     runs: Path,
     stack: str | None,
     region: str | None,
+    unfinished: bool,
+    watch: bool,
+    port: int | None,
     ttft_ms: float | None,
     tpot_ms: float | None,
     as_json: bool,
@@ -44,30 +56,59 @@ def command(
     \b
     specdec report
     specdec report --stack qwen3-specdec-us-east-2
+    specdec report --watch
     specdec report runs/20261129T180000Z-5a17ed runs/20261206T180000Z-0b8c11
 
     Exit codes: 0 done; 1 the run did not complete, so its report has no verdict; 2 no such run, or not a
     whole one.
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.runs.find import find
+    from specdec.runs.unfinished import newest
 
     if len(names) > 2:
         raise BadInputError(
             "command line",
             [Mistake("RUN", " ".join(names), "are more than two", "Name one run, or two to compare")],
         )
+    if watch:
+        _require_here(names, stack)
+        return _watch(names[0] if names else None, runs, port)
+    if unfinished and stack is None and not names:
+        names = (str(newest(runs)),)
     folders = [find(name, runs=runs, stack=stack, region=region) for name in names or (None,)]
     if len(folders) == 2:
         return _two(folders[0], folders[1], runs, as_json)
     given = {"ttft_ms": ttft_ms, "tpot_ms": tpot_ms}
-    return _one(folders[0], {name: limit for name, limit in given.items() if limit is not None}, as_json)
+    limits = {name: limit for name, limit in given.items() if limit is not None}
+    return _one(folders[0], limits, unfinished, as_json)
 
 
-def _one(folder: Path, limits: dict[str, float], as_json: bool) -> int:
+def _require_here(names: tuple[str, ...], stack: str | None) -> None:
+    remote = stack or next((name for name in names if name.startswith("s3://")), None)
+    if remote is not None or len(names) > 1:
+        problem = "is not a run of this machine" if remote else "are two runs"
+        given = remote or " ".join(names)
+        raise BadInputError("command line", [Mistake("--watch", given, problem, "Name one run folder")])
+
+
+def _watch(name: str | None, runs: Path, port: int | None) -> int:
+    from specdec.report.watch import serving
+    from specdec.runs.find import find
+    from specdec.runs.unfinished import newest
+
+    folder = newest(runs) if name is None else find(name, runs=runs)
+    with serving(folder, port or 0) as address:
+        console.say(f"watching {folder}: open {address}; Ctrl-C ends it")
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.pause()
+    return EXIT_OK
+
+
+def _one(folder: Path, limits: dict[str, float], unfinished: bool, as_json: bool) -> int:
     from specdec.report import terminal, write
 
     with console.progress(f"judging {folder}"):
-        written = write(folder, limits)
+        written = write(folder, limits, unfinished=unfinished)
     if as_json:
         console.show_json(written.numbers.read_text(encoding="utf-8"))
     else:

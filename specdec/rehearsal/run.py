@@ -227,14 +227,17 @@ class Rehearsal:
 
     def _measure(self, services: Sequence[Service]) -> RunManifest:
         from specdec.benchmark.run import RunEvent, run
+        from specdec.benchmark.standing import Standing
 
+        standing = Standing()
         plan = plan_of(self._settings, services, self._engine)
         folder = self._settings.runs / plan.run
         self._outcome.folder = folder
         with self._phase(f"measuring into {folder}") as step:
 
             def show(event: RunEvent) -> None:
-                step.update(event.message, event.done, event.total)
+                standing.add(event.record)
+                step.update(f"{event.done}/{event.total}, {event.message}{standing}")
 
             manifest = run(plan, folder, on_event=show)
             step.outcome = manifest.status

@@ -18,6 +18,8 @@ from specdec.report.change import build_change
 from specdec.report.content import Content
 from specdec.report.numbers import Trace
 from specdec.runs.folder import Run, read_run
+from specdec.runs.manifest import MANIFEST
+from specdec.runs.unfinished import read_unfinished
 from specdec.text import json_of
 
 SCHEMA = 1
@@ -54,7 +56,7 @@ class WrittenChange:
     change: Change
 
 
-def write(folder: Path, limits: Mapping[str, float] | None = None) -> Written:
+def write(folder: Path, limits: Mapping[str, float] | None = None, *, unfinished: bool = False) -> Written:
     """Judges the run in ``folder`` and writes its report beside the records.
 
     The files are a function of the run and the limits: written again, they are the same byte for byte.
@@ -62,12 +64,13 @@ def write(folder: Path, limits: Mapping[str, float] | None = None) -> Written:
     Args:
         folder: of the run.
         limits: of the objective in place of the run's own, as ``[objective]`` has them.
+        unfinished: whether a run without a manifest is reported too, as an interrupted one.
 
     Raises:
         BadInputError: the folder holds no finished, unspoiled run; see ``source.read_run``.
         EnvironmentFault: the files cannot be written.
     """
-    run = read_run(folder)
+    run = read_unfinished(folder) if unfinished and not (folder / MANIFEST).exists() else read_run(folder)
     manifest = run.manifest
     if limits:
         objective: dict[str, Any] = {**(manifest.configuration.get("objective") or {}), **limits}
