@@ -22,6 +22,7 @@ from specdec.benchmark.http1 import Connection, Cut, Endpoint, Exchange, Protoco
 from specdec.benchmark.stream import BadStreamError, CompletionStream, ServerError
 from specdec.metrics.arrivals import first_arrival
 from specdec.runs.record import TOTAL_ONLY, Outcome, RequestRecord
+from specdec.text import without_secrets
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Job, Plan, Target
@@ -64,8 +65,8 @@ class Client:
         # All that were opened, since an interrupted `warm` has some that nobody else knows of.
         self._opened: WeakSet[Connection] = WeakSet()
 
-    async def get(self, path: str) -> tuple[int, bytes]:
-        """Status and body of a GET below the base URL, e.g. ``/metrics``.
+    async def get(self, path: str) -> tuple[int, bytes, str | None]:
+        """Status, body and ``Location`` of a GET below the base URL, e.g. ``/metrics``.
 
         Raises:
             Refused: no connection.
@@ -86,7 +87,7 @@ class Client:
             await asyncio.wait_for(exchange.done, self._timeouts.connect)
         finally:
             connection.close()
-        return exchange.parser.status or 0, b"".join(body)
+        return exchange.parser.status or 0, b"".join(body), moved_to(exchange)
 
     async def warm(self, connections: int) -> None:
         """Opens connections ahead of a burst of requests, as many as will be in flight. What fails here fails
@@ -251,7 +252,8 @@ def _judge(
 ) -> tuple[Outcome, str | None]:
     status, wanted = exchange.parser.status, job.output_tokens
     if status != 200:
-        return "http-error", f"HTTP {status}: {_message(reader.other)}"
+        location = moved_to(exchange)
+        return "http-error", f"HTTP {status}: {location or _message(reader.other)}"
     if reader.other or not (stream.times or stream.finish_reason):
         kind = exchange.parser.headers.get("content-type", "no content type")
         return (
@@ -275,6 +277,13 @@ def _length(stream: CompletionStream, job: Job, wanted: int) -> tuple[Outcome, s
     if stream.total > wanted:
         return "bad-response", f"{stream.total} tokens, {wanted} were asked for"
     return "early-eos", f"finish_reason {stream.finish_reason!r} after {stream.total} of {wanted} tokens"
+
+
+def moved_to(exchange: Exchange) -> str | None:
+    """Where a redirection points, as it may be shown; None if the answer is none."""
+    location = exchange.parser.headers.get("location")
+    redirected = 300 <= (exchange.parser.status or 0) < 400 and location
+    return f"moved to {without_secrets(location)}" if redirected and location else None
 
 
 def _message(body: bytes) -> str:

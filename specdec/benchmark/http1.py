@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 HEAD_LIMIT = 64 * 1024
 """Bytes that status line and headers may have together."""
@@ -60,21 +61,26 @@ class Endpoint:
         understood and cut off.
 
         Raises:
-            ValueError: not an http or https URL with a host.
+            ValueError: not an http or https URL with a host, or one with a user name, query or fragment.
         """
         wrong = ValueError("not an http:// or https:// URL with a host")
         try:
             parts = urlsplit(url)
             port = parts.port
+            host = (parts.hostname or "").encode("idna").decode("ascii")
         except ValueError:
             raise wrong from None
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme not in ("http", "https") or not re.fullmatch(r"[a-z0-9_.:%-]+", host) or port == 0:
             raise wrong
-        path = parts.path.rstrip("/")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("a URL with a user name or password, which is not sent")
+        if parts.query or parts.fragment:
+            raise ValueError("a URL with a query or fragment, which is not sent")
+        path = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
         for ending in ("/chat/completions", "/completions", "/v1"):
             path = path.removesuffix(ending)
         tls = parts.scheme == "https"
-        return cls(parts.hostname, port or (443 if tls else 80), tls, path)
+        return cls(host, port or (443 if tls else 80), tls, path)
 
     @property
     def authority(self) -> str:

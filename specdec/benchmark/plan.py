@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from specdec.benchmark.client import Timeouts
 from specdec.benchmark.http1 import Endpoint
+from specdec.benchmark.secrecy import Secrets
 from specdec.errors import BadInputError, Mistake
 from specdec.experiment.loads import load_mistakes
 from specdec.prompts import sets as prompt_sets
+from specdec.text import is_printable, shortened, without_secrets
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Experiment
@@ -31,6 +34,10 @@ experiment.
 
 Arrival = Literal["closed", "poisson", "constant"]
 """``closed``: a number of requests is kept in flight. The others send at a rate, whatever comes back."""
+
+
+LONGEST_NAME = 200
+"""Characters of the name of a target or model."""
 
 
 def new_run_id(now: datetime | None = None) -> str:
@@ -62,10 +69,27 @@ class Target:
     window: int | None = None
     engine: str | None = None
 
+    @property
+    def address(self) -> str:
+        """The base URL as it may be shown and stored."""
+        return without_secrets(self.url)
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """What is wrong with it."""
+        try:
+            Endpoint.of(self.url)
+        except ValueError as error:
+            remedy = "Give a key with --api-key-env NAME" if "@" in self.url else "Use http://host:port"
+            yield Mistake(f"target {self.variant}", self.address, f"is {error}", remedy)
+        for what, name in (("name of a target", self.variant), ("model", self.model)):
+            if name is not None and not (name.strip() and is_printable(name) and len(name) <= LONGEST_NAME):
+                problem = f"is empty, longer than {LONGEST_NAME}, or holds line breaks or controls"
+                yield Mistake(what, shortened(name, 60), problem, "Give it a plain name")
+
     def measured(self) -> MeasuredVariant:
         """What the manifest says of it."""
         return {
-            "url": self.url,
+            "url": self.address,
             "role": self.role,
             "model": self.model,
             "mode": self.mode,
@@ -160,12 +184,7 @@ class Plan:
     def _mistakes(self) -> list[Mistake]:
         found: list[Mistake] = []
         for target in self.targets:
-            try:
-                Endpoint.of(target.url)
-            except ValueError as error:
-                found.append(
-                    Mistake(f"target {target.variant}", target.url, f"is {error}", "Use http://host:port")
-                )
+            found.extend(target.mistakes())
         names = [target.variant for target in self.targets]
         found.extend(
             Mistake("target", name, "is named twice", "Give each target its own name: --target NAME=URL")
@@ -203,6 +222,11 @@ class Plan:
                 )
             )
         return found
+
+    @property
+    def secrets(self) -> Secrets:
+        """What the records and the manifest are never to hold."""
+        return Secrets(self.headers.values())
 
     @property
     def total(self) -> int:

@@ -20,10 +20,12 @@ from specdec.benchmark.client import Client, utc_now
 from specdec.benchmark.http1 import QUICK_ACKNOWLEDGEMENTS, Cut, ProtocolError, Refused
 from specdec.benchmark.plan import Job, Plan, Target
 from specdec.benchmark.points import Points
+from specdec.benchmark.remedies import remedy
 from specdec.benchmark.turn import Turn
 from specdec.errors import BadInputError, EnvironmentFault, Mistake, SpecdecError
 from specdec.runs.manifest import MANIFEST, RunManifest, Status
 from specdec.runs.record import RECORDS, RequestRecord
+from specdec.text import is_printable, shortened
 
 _Fault = TypeVar("_Fault", bound=Exception)
 
@@ -47,6 +49,10 @@ class RunEvent:
     done: int
     total: int
     record: RequestRecord | None = None
+
+
+_TELLING = (301, 302, 303, 307, 308, 401, 403, 407)
+"""Answers to the first question that the requests would get too."""
 
 
 class ServerGoneError(SpecdecError):
@@ -95,6 +101,7 @@ class _Run:
         self._done = 0
         self._latest_send = 0.0
         self._hash = hashlib.sha256()
+        self._secrets = plan.secrets
         self._blocks = list(load.blocks(plan))
         self._points = Points(plan, self._blocks)
 
@@ -157,7 +164,7 @@ class _Run:
         Raises:
             ServerGoneError: so many requests in a row failed that the server must be gone.
         """
-        record = await client.ask(job, plan)
+        record = self._secrets.hide_in_record(await client.ask(job, plan))
         self._keep(record)
         if record.outcome == "cancelled":
             return record
@@ -166,8 +173,8 @@ class _Run:
         if self._failures[variant] >= max(GIVE_UP_AFTER, plan.concurrency):
             count = f"{self._failures[variant]} requests in a row failed"
             raise ServerGoneError(
-                f"{variant} at {client.target.url}: {count}, the last one with {record.outcome}:"
-                f" {record.error}"
+                f"{variant} at {client.target.address}: {count}, the last one with {record.outcome}:"
+                f" {record.error}. {remedy(record.outcome, record.error or '')}"
             )
         return record
 
@@ -214,7 +221,7 @@ class _Run:
             status=status,
             problem=problem,
             experiment=plan.experiment,
-            configuration=plan.configuration,
+            configuration=self._secrets.hide_in(plan.configuration),
             configuration_hash=plan.configuration_hash,
             started_utc=started,
             ended_utc=utc_now(),
@@ -245,38 +252,53 @@ async def _served(target: Target, plan: Plan) -> Target:
     """The target with the model's name and engine as the server tells them."""
     client = Client(target, plan.timeouts, plan.headers)
     try:
-        status, body = await client.get("/v1/models")
+        status, body, location = await client.get("/v1/models")
     except (Refused, TimeoutError, Cut, ProtocolError) as error:
         reason = str(error) or f"no answer within {plan.timeouts.connect:g} s"
         raise EnvironmentFault(
-            f"{target.variant}: no server at {target.url}: {reason}",
-            remedy="Start it, or correct the URL; nothing was measured",
+            f"{target.variant}: no server at {target.address}: {reason}",
+            remedy=f"{remedy('refused', reason)}; nothing was measured",
         ) from None
-    listed = _models(body) if status == 200 else {}
+    if status in _TELLING:
+        words = f"HTTP {status}: {location or ''}".rstrip(": ")
+        mistake = Mistake("target", target.address, f"answers GET /v1/models with {words}", remedy("", words))
+        raise BadInputError(target.variant, [mistake])
+    listed = _models(plan.secrets.hide(body.decode(errors="replace"))) if status == 200 else {}
     if target.model is not None:
         if listed and target.model not in listed:
             raise BadInputError(
-                target.url, [Mistake("model", target.model, "is not served", f"Use {', '.join(listed)}")]
+                target.address, [Mistake("model", target.model, "is not served", f"Use {_some(listed)}")]
             )
         return replace(target, engine=listed.get(target.model))
     if len(listed) != 1:
         problem = (
             f"serves {len(listed)} models" if status == 200 else f"answers GET /v1/models with HTTP {status}"
         )
-        remedy = f"Name one: {', '.join(listed)}" if listed else "Name the model to ask for, with --model"
+        ways = f"Name one: {_some(listed)}" if listed else "Name the model to ask for, with --model"
         raise BadInputError(
-            target.url, [Mistake("model", None, f"is not given, and the server {problem}", remedy)]
+            target.address, [Mistake("model", None, f"is not given, and the server {problem}", ways)]
         )
     model, engine = next(iter(listed.items()))
     return replace(target, model=model, engine=engine)
 
 
-def _models(body: bytes) -> dict[str, str | None]:
+def _models(body: str) -> dict[str, str | None]:
     try:
         parsed: Any = json.loads(body)
-        return {str(model["id"]): model.get("owned_by") for model in parsed["data"]}
-    except (ValueError, KeyError, TypeError, AttributeError):
+        owners = {str(model["id"]): model.get("owned_by") for model in parsed["data"]}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
+    return {
+        model: owner if isinstance(owner, str) and is_printable(owner) else None
+        for model, owner in owners.items()
+        if model.strip() and is_printable(model)
+    }
+
+
+def _some(models: Iterable[str]) -> str:
+    names = list(models)
+    more = f" or one of {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(shortened(name, 100) for name in names[:10]) + more
 
 
 async def _gauges(client: Client) -> gauges.Gauges | None:
@@ -291,7 +313,7 @@ async def _counters(client: Client) -> counters.Counters | None:
 
 async def _metrics_page(client: Client) -> str | None:
     try:
-        status, body = await client.get("/metrics")
+        status, body, _ = await client.get("/metrics")
     except (Refused, TimeoutError, Cut, ProtocolError):
         return None
     return body.decode(errors="replace") if status == 200 else None

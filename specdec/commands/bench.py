@@ -12,7 +12,7 @@ import click
 from specdec import console, interrupts
 from specdec.commands.options import Number, NumberList, objective_options
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
-from specdec.text import json_of
+from specdec.text import json_of, printable
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Plan
@@ -173,8 +173,25 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
 
         run_table.show(summary)
     if manifest.problem:
-        console.say(f"{manifest.status}: {manifest.problem}")
+        console.say(f"{manifest.status}: {printable(manifest.problem)}")
+    if manifest.status == "complete" and _say_what_has_nothing(summary, list(manifest.variants)):
+        return EXIT_FAILED
     return {"complete": EXIT_OK, "failed": EXIT_FAILED, "interrupted": EXIT_INTERRUPTED}[manifest.status]
+
+
+def _say_what_has_nothing(summary: dict[str, Any], variants: list[str]) -> bool:
+    """Whether a variant has no request that succeeded; says why, and what to do."""
+    from specdec.benchmark.remedies import remedy
+
+    empty = False
+    for variant in variants:
+        entry: dict[str, Any] = summary["variants"].get(variant, {})
+        if not entry.get("all", {}).get("outcomes", {}).get("ok"):
+            empty = True
+            outcome, _, error = next(iter(entry.get("errors", {})), "no request was sent: ").partition(": ")
+            console.say(f"error: {variant}: no request succeeded: {outcome}: {printable(error)}")
+            console.say(f"remedy: {remedy(outcome, error)}")
+    return empty
 
 
 def _named(text: str, index: int, count: int) -> tuple[str, str]:
@@ -312,17 +329,21 @@ def _recorded(plan: Plan, prompts: str | None, limits: dict[str, float | None]) 
     if given:
         configuration["objective"] = {**(configuration.get("objective") or {}), **given}
     if "variants" not in configuration:
-        configuration["variants"] = [{"name": target.variant, "url": target.url} for target in plan.targets]
+        configuration["variants"] = [
+            {"name": target.variant, "url": target.address} for target in plan.targets
+        ]
     return dataclasses.replace(plan, configuration=configuration, configuration_hash=hash_of(configuration))
 
 
 def _headers(variable: str | None) -> dict[str, str]:
     if variable is None:
         return {}
-    key = os.environ.get(variable)
+    key = os.environ.get(variable, "").strip()
+    # The name is not repeated: it may be the key itself, given by mistake.
     if not key:
-        raise BadInputError(
-            "command line",
-            [Mistake("--api-key-env", variable, "is not set or empty", f"Set it: export {variable}=...")],
-        )
-    return {"Authorization": f"Bearer {key}"}
+        problem, remedy = "names no variable that is set", "Set it first, and give its name, not the key"
+    elif not key.isascii() or not key.isprintable():
+        problem, remedy = "names a variable with characters that no key has", "Set it to the key alone"
+    else:
+        return {"Authorization": f"Bearer {key}"}
+    raise BadInputError("command line", [Mistake("--api-key-env", "(not shown)", problem, remedy)])

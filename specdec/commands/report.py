@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from specdec import console
 from specdec.commands.options import json_option, objective_options
 from specdec.errors import EXIT_FAILED, EXIT_OK, BadInputError, Mistake
+
+if TYPE_CHECKING:
+    from specdec.analysis.verdict import Verdict
 
 
 @click.command()
@@ -59,8 +63,8 @@ def command(
     specdec report --watch
     specdec report runs/20261129T180000Z-5a17ed runs/20261206T180000Z-0b8c11
 
-    Exit codes: 0 done; 1 the run did not complete, so its report has no verdict; 2 no such run, or not a
-    whole one.
+    Exit codes: 0 done; 1 the run did not complete, or a variant has no request that succeeded, so that there
+    is no verdict; 2 no such run, or not a whole one.
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.runs.find import find
     from specdec.runs.unfinished import newest
@@ -114,7 +118,15 @@ def _one(folder: Path, limits: dict[str, float], unfinished: bool, as_json: bool
     else:
         terminal.show(written.verdict)
     console.say(f"report: {written.html}")
-    return EXIT_OK if written.verdict.status == "complete" else EXIT_FAILED
+    empty = _without_a_success(written.verdict)
+    if empty:
+        console.say(f"error: no request of {', '.join(empty)} succeeded; specdec bench said why")
+    return EXIT_OK if written.verdict.status == "complete" and not empty else EXIT_FAILED
+
+
+def _without_a_success(verdict: Verdict) -> list[str]:
+    succeeded = {m.variant for m in verdict.measurements if dict(m.outcomes).get("ok")}
+    return [variant for variant in (*verdict.baselines, *verdict.speculative) if variant not in succeeded]
 
 
 def _two(first: Path, second: Path, runs: Path, as_json: bool) -> int:

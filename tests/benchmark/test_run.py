@@ -291,7 +291,11 @@ def test_bench_prints_json_that_can_be_piped(start: Start, tmp_path: Path) -> No
         (["--target", "http://h", "--prompts", "nosuch.jsonl"], 2, "is no shipped set and cannot be read"),
         (["--target", "http://h", "--test-case", "nosuch"], 2, "is not in the prompt set"),
         (["--target", "http://h", "--arrival", "poisson"], 2, "is no rate, and arrival is poisson"),
-        (["--target", "http://h", "--api-key-env", "SPECDEC_TEST_ABSENT"], 2, "is not set or empty"),
+        (
+            ["--target", "http://h", "--api-key-env", "SPECDEC_TEST_ABSENT"],
+            2,
+            "names no variable that is set",
+        ),
         (["--target", "http://h", "--experiment", "nosuch.toml"], 2, "nosuch.toml"),
         ([], 2, "Missing option"),
     ],

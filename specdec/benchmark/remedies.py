@@ -1,0 +1,69 @@
+"""What a user can do about requests that failed, by how they failed."""
+
+from __future__ import annotations
+
+import re
+
+_BY_STATUS = {
+    301: "It has moved: use the URL that it names",
+    302: "It has moved: use the URL that it names",
+    303: "It has moved: use the URL that it names",
+    307: "It has moved: use the URL that it names",
+    308: "It has moved: use the URL that it names",
+    400: "It refuses the request: see its words, and what --plain-template, --eos and --api change",
+    401: "It wants a key: name the variable that holds it with --api-key-env NAME",
+    403: "It knows the key and does not allow this: use another key, or another model",
+    404: "It has no such route or model: check the path of the URL, --api and --model",
+    405: "This is no chat or completions route: check the path of the URL",
+    407: "A proxy wants a password: measure from where none is in between",
+    408: "It gave up waiting: lower --concurrency",
+    413: "The prompt is too long for it: use shorter prompts",
+    422: "It refuses a field of the request: see its words, and what --plain-template and --eos change",
+    429: "It limits the rate: lower --concurrency, or --rate",
+    502: "What is in front of the server does not reach it: start it, or address it directly",
+    503: "It is overloaded or not ready: wait, or lower --concurrency",
+    504: "What is in front of the server gave up waiting: address the server directly",
+}
+_BY_OUTCOME = {
+    "early-eos": "Answers end early: let them, with --eos",
+    "refused": "Start it, or correct the URL",
+    "timeout": "Raise --stall-seconds or --request-seconds, or lower --concurrency",
+    "stream-error": "See the server's log",
+    "cut": "See the server's log; something in between may end long answers",
+    "bad-response": "Check that the URL is that of an OpenAI-compatible server",
+}
+_BY_WORDS = (
+    (
+        r"certificate verify failed.*hostname|hostname mismatch|doesn't match",
+        "Use the name that its certificate is for",
+    ),
+    (r"certificate has expired", "Its certificate has expired: renew it"),
+    (
+        r"certificate|self.signed",
+        "Its certificate is not trusted here: name the file of its authority, export SSL_CERT_FILE=ca.pem",
+    ),
+    (r"wrong version number|record layer failure|http request", "It speaks no TLS: write http://"),
+    (r"HTTPS port|client sent an HTTP request", "It speaks TLS: write https://"),
+    (r"Name or service not known|nodename|name resolution|No address", "Correct the name of the host"),
+    (
+        r"ignore_eos|continuous_usage_stats|chat_template_kwargs",
+        "It refuses a field: --plain-template, --eos",
+    ),
+)
+
+
+def remedy(outcome: str, error: str) -> str:
+    """What to do about requests that ended so.
+
+    Args:
+        outcome: of the record.
+        error: of the record.
+    """
+    for pattern, words in _BY_WORDS:
+        if re.search(pattern, error, re.IGNORECASE):
+            return words
+    status = re.match(r"HTTP (\d{3})", error)
+    if status:
+        code = int(status[1])
+        return _BY_STATUS.get(code, "See the server's log" if code >= 500 else "See its words")
+    return _BY_OUTCOME.get(outcome, "See the server's log")
