@@ -23,7 +23,7 @@ from trainium_constructs.efa import Efa
 from trainium_constructs.guards import Budget, ScaleDown
 from trainium_constructs.log_groups import own_function_logs, retention_days
 from trainium_constructs.model_store import ModelStore
-from trainium_constructs.network import Network
+from trainium_constructs.network import ExistingNetwork, Network
 from trainium_constructs.neuron_devices import NeuronDevices
 from trainium_constructs.node_groups import SystemNodes, node_role
 from trainium_constructs.observability import ContainerLogs, Observability
@@ -93,8 +93,10 @@ class ExperimentStack(cdk.Stack):
             log_key_arn=self._place.kms_key_arn,
         )
 
-    def _network(self) -> Network:
-        fields = self._experiment.cluster
+    def _network(self) -> Network | ExistingNetwork:
+        fields, place = self._experiment.cluster, self._place
+        if place.vpc_id is not None:
+            return ExistingNetwork(self, "Network", vpc_id=place.vpc_id, subnets=place.subnets)
         return Network(
             self,
             "Network",
@@ -113,7 +115,7 @@ class ExperimentStack(cdk.Stack):
             key_arn=self._place.kms_key_arn,
         )
 
-    def _cluster(self, network: Network) -> Cluster:
+    def _cluster(self, network: Network | ExistingNetwork) -> Cluster:
         fields = self._experiment.cluster
         return Cluster(
             self,
@@ -133,7 +135,9 @@ class ExperimentStack(cdk.Stack):
         retention = retention_days(self._experiment.cluster.log_retention_days)
         return ContainerLogs(self, "ContainerLogs", cluster=cluster, retention=retention)
 
-    def _system_nodes(self, cluster: Cluster, network: Network, role: iam.Role) -> SystemNodes:
+    def _system_nodes(
+        self, cluster: Cluster, network: Network | ExistingNetwork, role: iam.Role
+    ) -> SystemNodes:
         return SystemNodes(
             self,
             "SystemNodes",
@@ -144,7 +148,9 @@ class ExperimentStack(cdk.Stack):
             tags=self._fixed_tags,
         )
 
-    def _trainium_nodes(self, cluster: Cluster, network: Network, role: iam.Role) -> TrainiumNodes:
+    def _trainium_nodes(
+        self, cluster: Cluster, network: Network | ExistingNetwork, role: iam.Role
+    ) -> TrainiumNodes:
         capacity = self._experiment.capacity
         efa = None
         if capacity.efa:

@@ -13,7 +13,7 @@ from constructs import Construct
 from trainium_constructs.acknowledgements import acknowledge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 PRIVATE = ec2.SubnetType.PRIVATE_WITH_EGRESS
 
@@ -118,6 +118,44 @@ class Network(Construct):
     def node_subnet(self, zone: str) -> str:
         """Id of the accelerator nodes' subnet in one zone."""
         return self._nodes[zone].subnet_id
+
+
+class ExistingNetwork(Construct):
+    """A VPC that somebody else made, behind the same attributes. Nothing of it is changed or tagged.
+
+    It must have a way to S3 and to what pods fetch; `specdec check` looks at its routes.
+
+    Args:
+        scope: parent construct.
+        construct_id: construct id.
+        vpc_id: the VPC.
+        subnets: private subnet by zone; the control plane and the system nodes are in the first two.
+
+    Attributes:
+        vpc: the VPC with the first two subnets as its private ones.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, vpc_id: str, subnets: Mapping[str, str]
+    ) -> None:
+        super().__init__(scope, construct_id)
+        zones = list(subnets)[:2]
+        self.vpc: ec2.IVpc = ec2.Vpc.from_vpc_attributes(
+            self,
+            "Vpc",
+            vpc_id=vpc_id,
+            availability_zones=zones,
+            private_subnet_ids=[subnets[zone] for zone in zones],
+        )
+        self._nodes = dict(subnets)
+
+    def private_subnets(self) -> Sequence[str]:
+        """Ids of the private subnets of the control plane's two zones."""
+        return list(self._nodes.values())[:2]
+
+    def node_subnet(self, zone: str) -> str:
+        """Id of the accelerator nodes' subnet in one zone."""
+        return self._nodes[zone]
 
 
 def _as_subnet(subnet: ec2.PrivateSubnet) -> ec2.ISubnet:

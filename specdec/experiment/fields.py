@@ -172,7 +172,8 @@ class Experiment(Section):
 
     def zones(self, region: str) -> tuple[str, ...]:
         """Zones of the network in one region, two at least. The control plane is in the first two."""
-        return self.placement[region].zones or zones_of(region)
+        place = self.placement[region]
+        return tuple(place.subnets) or place.zones or zones_of(region)
 
     def measured(self, region: str) -> Experiment:
         """The experiment as far as it bears on what is measured in one region and what that costs.

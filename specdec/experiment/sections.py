@@ -118,6 +118,18 @@ class Placement(Section):
             " that the catalogue knows"
         ),
     )
+    vpc_id: str | None = Field(
+        default=None,
+        pattern=r"^vpc-[0-9a-f]+$",
+        description="VPC that exists, used as it is instead of a new one; needs `subnets`",
+    )
+    subnets: dict[str, str] = Field(
+        default_factory=dict,
+        description=(
+            "private subnet of `vpc_id` by zone, in an order that never changes: the control plane and the"
+            " system node are in the first two; instead of `zones`"
+        ),
+    )
     bucket: str | None = Field(
         default=None,
         pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$",

@@ -26,6 +26,7 @@ _MAX_PUBLIC_CIDRS = 40
 """Per cluster, EKS service quotas."""
 
 _TAG = re.compile(r"[\w\s.:/=+\-@]*")
+_SUBNET = re.compile(r"subnet-[0-9a-f]+")
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/[\w+=,.@/-]+")
 
 
@@ -139,6 +140,9 @@ def _zones(regions: tuple[str, ...], placement: dict[str, Placement]) -> Iterato
         place = placement.get(region)
         if place is None:
             continue
+        if place.vpc_id is not None or place.subnets:
+            yield from _existing_network(region, place)
+            continue
         field, zones = f"placement.{region}.zones", place.zones or zones_of(region)
         for zone in place.zones:
             if not re.fullmatch(re.escape(region) + "[a-z]", zone):
@@ -211,6 +215,41 @@ def _tag_rules(
     if len(keyed) > 30:
         yield Mistake(
             "tags", len(keyed), "are more than a resource can take beside our own", "Use at most 30"
+        )
+
+
+def _existing_network(region: str, place: Placement) -> Iterator[Mistake]:
+    start, zones = f"placement.{region}", list(place.subnets)
+    if place.vpc_id is None:
+        yield Mistake(
+            f"{start}.vpc_id", None, "is missing beside subnets", "Name their VPC, or remove subnets"
+        )
+    if place.zones:
+        yield Mistake(
+            f"{start}.zones",
+            list(place.zones),
+            "has no effect beside vpc_id",
+            "Remove it; subnets name the zones",
+        )
+    for zone, subnet in place.subnets.items():
+        if not zone.startswith(region) or len(zone) != len(region) + 1:
+            yield Mistake(f"{start}.subnets", zone, f"is not a zone of {region}", f"Use zones like {region}a")
+        if not _SUBNET.fullmatch(subnet):
+            yield Mistake(
+                f"{start}.subnets.{zone}", subnet, "is not the id of a subnet", "Use one like subnet-0a1b"
+            )
+    if len(set(place.subnets.values())) < len(zones):
+        yield Mistake(f"{start}.subnets", place.subnets, "names a subnet twice", "A subnet is in one zone")
+    if len(zones) < 2:
+        yield Mistake(
+            f"{start}.subnets",
+            place.subnets,
+            "has fewer than two zones, and the control plane needs two",
+            f'Add private subnets: subnets = {{ {region}a = "subnet-...", {region}b = "subnet-..." }}',
+        )
+    elif place.zone not in zones:
+        yield Mistake(
+            f"{start}.zone", place.zone, f"has no subnet; there are some in {', '.join(zones)}", "Add one"
         )
 
 

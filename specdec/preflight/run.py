@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from specdec.aws import DeniedError, ThrottledError, unexpected
 from specdec.errors import EnvironmentFault
-from specdec.preflight import account, account_rules, capacity, cost, names, platform, store
+from specdec.preflight import account, account_rules, capacity, cost, names, network, platform, store
 from specdec.preflight.finding import Finding, Scope
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ CHECKS: dict[str, Callable[[Scope], Iterator[Finding]]] = {
     "boundary": account_rules.boundary,
     "key": account_rules.key,
     "names": names.names,
+    "network": network.network,
     "quota": capacity.quota,
     "offering": capacity.offering,
     "reservation": capacity.reservation,

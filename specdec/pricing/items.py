@@ -102,19 +102,23 @@ def items(
         usd = None if cost.usd_per_hour is None else count * cost.usd_per_hour
         return CostItem(name, count, usd, cost.source, cost.date)
 
+    place = experiment.placement[region]
+    network = (
+        item("NAT gateway (traffic apart)", 1, list_price.NAT_GATEWAY),
+        item("public IPv4 address", 1, list_price.PUBLIC_ADDRESS),
+    )
     return [
         nodes(f"{capacity.instance_type} nodes", capacity.desired_nodes, node),
         nodes(f"{capacity.system_instance_type} system node", system_node.NODES, system),
         item("EKS control plane", 1, SUPPORT[experiment.cluster.kubernetes_version].control_plane(today)),
-        item("NAT gateway (traffic apart)", 1, list_price.NAT_GATEWAY),
-        item("public IPv4 address", 1, list_price.PUBLIC_ADDRESS),
+        *(() if place.vpc_id else network),
         item(
             "root volumes, GB",
             capacity.desired_nodes * capacity.root_volume_gib + system_node.NODES * system_node.VOLUME_GIB,
             list_price.VOLUME,
         ),
         item("bucket, GB", kept_gigabytes(experiment), list_price.STORAGE),
-        item("KMS key", 1, list_price.KEY),
+        *(() if place.kms_key_arn else (item("KMS key", 1, list_price.KEY),)),
         item(
             "custom metrics",
             series.emitted(
