@@ -33,8 +33,8 @@ def claim_spec(experiment: Experiment, devices: int) -> dict[str, Any]:
         "devicegroup": f"resource.aws.com/devicegroup{devices}_id",
     }
     neighbours = experiment.serving.neighbours
-    constrained = neighbours != "none" and devices in (4, 8)
-    instance = experiment.capacity.instance_type
+    instance = experiment.instance
+    constrained = neighbours != "none" and instance.has_neighbours(devices)
     return {
         "devices": {
             "requests": [
@@ -48,7 +48,7 @@ def claim_spec(experiment: Experiment, devices: int) -> dict[str, Any]:
                             {
                                 "cel": {
                                     "expression": (
-                                        f"device.attributes['{DRIVER}'].instanceType == '{instance}'"
+                                        f"device.attributes['{DRIVER}'].instanceType == '{instance.type}'"
                                     )
                                 }
                             }

@@ -47,18 +47,6 @@ STAGING_SECONDS = 2 * 3600
 """How long a server waits for its models before it gives up and is restarted."""
 
 
-def server_share(experiment: Experiment, devices: int) -> tuple[int, int]:
-    """Processors (vCPU) and GiB of memory one server asks for: its share of the node by devices, less a
-    sixth.
-
-    The sixth is for the kubelet, the daemons, the mount pod and the companions. Compilation is the peak: it
-    uses host memory.
-    """
-    instance = experiment.instance
-    share = devices / instance.devices * 5 / 6
-    return int(instance.vcpus * share), int(instance.memory_bytes / 2**30 * share)
-
-
 class VllmService(cdk8s.Chart):
     """Everything of one variant. Two variants differ in names, claim, command line and artifact, and in
     nothing else.
@@ -176,7 +164,7 @@ def _server(experiment: Experiment, variant: Variant) -> Object:
     command = command_line(experiment, variant)
     devices = experiment.settings(variant).devices
     _, claims = pod_devices(experiment, devices)
-    cpu, memory = server_share(experiment, devices)
+    cpu, memory = experiment.instance.server_share(devices)
     environment = {
         **command.env,
         "ARTIFACT_DIR": ARTIFACT_DIR,
@@ -185,8 +173,10 @@ def _server(experiment: Experiment, variant: Variant) -> Object:
         "SERVED_MODEL": experiment.serving.target,
         "WARM_ARGUMENTS": json.dumps(command.warm_args[2:], separators=(",", ":")),
     }
-    requests = {"cpu": str(cpu), "memory": f"{memory}Gi", **claims.get("requests", {})}
-    limits = {"memory": f"{memory}Gi", **claims.get("limits", {})}
+    pages = experiment.instance.hugepages_mib
+    huge = {"hugepages-2Mi": f"{pages}Mi"} if pages else {}
+    requests = {"cpu": str(cpu), "memory": f"{memory}Gi", **huge, **claims.get("requests", {})}
+    limits = {"memory": f"{memory}Gi", **huge, **claims.get("limits", {})}
     return {
         "name": "server",
         "image": command.image,

@@ -9,7 +9,7 @@ import aws_cdk as cdk
 import charts
 from charts.names import NAMESPACE
 from specdec import metrics
-from specdec.catalog.chips import INSTANCES
+from specdec.catalog.instances import INSTANCES
 from specdec.llmperf import results
 from specdec.prompts import sets as prompts
 from specdec.publish import series

@@ -85,6 +85,14 @@ class TrainiumNodes(Construct):
         user_data.add_part(
             ec2.MultipartBody.from_raw_body(content_type="application/node.eks.aws", body=_NODE_CONFIG)
         )
+        if instance.hugepages_mib:
+            # Before the kubelet starts, which reports what it finds then. The pods in a node's share of each
+            # device ask for as much.
+            pages = instance.devices * instance.hugepages_mib // 2
+            script = f"#!/bin/bash\nset -e\necho {pages} > /proc/sys/vm/nr_hugepages\n"
+            user_data.add_part(
+                ec2.MultipartBody.from_raw_body(content_type="text/x-shellscript", body=script)
+            )
         template = ec2.CfnLaunchTemplate(
             self,
             "LaunchTemplate",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specdec.catalog.conventions import TEXTBOOK, Convention
-from specdec.catalog.stacks import STACKS
+from specdec.catalog.images import STACKS
 
 if TYPE_CHECKING:
     from specdec.runs.manifest import RunManifest

@@ -26,8 +26,9 @@ from specdec.analysis.verdict import (
     StepSource,
     Verdict,
 )
-from specdec.catalog.chips import INSTANCES, Instance
+from specdec.catalog.chips import Instance
 from specdec.catalog.conventions import Convention
+from specdec.catalog.instances import INSTANCES
 from specdec.catalog.prices import NodePrice
 from specdec.catalog.roofline import limit_step
 from specdec.metrics.definition import Metric

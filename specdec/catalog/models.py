@@ -24,6 +24,7 @@ class Model:
         tied_embeddings: input and output embedding are one matrix.
         parameters: weights stored, count.
         revision: git revision on Hugging Face that is staged.
+        target_head: whether an EAGLE draft holds a copy of its target's output head.
         gated: whether Hugging Face gives it only to accounts that accepted its licence.
         source: where the figures were read, with the date.
     """
@@ -43,6 +44,7 @@ class Model:
     parameters: int
     revision: str
     gated: bool = False
+    target_head: bool = False
     source: str
 
     def weight_bytes(self, bytes_per_parameter: int = 2) -> int:
@@ -65,6 +67,10 @@ class Model:
 _QWEN3 = (
     "config.json of the model on Hugging Face, figures public; read 2026-11 through facts collected for this"
     " project"
+)
+_SHAPE = (
+    "shape from config.json of the model on Hugging Face, general knowledge, not looked up; the count follows"
+    " from it, which a test computes"
 )
 _LLAMA = (
     "config.json of the model on Hugging Face, figures public; the count follows from the shape, which a test"
@@ -175,6 +181,58 @@ MODELS = {
             max_positions=131072,
             tied_embeddings=True,
             parameters=1_235_814_400,
+            revision="main",
+            gated=True,
+            source=_LLAMA,
+        ),
+        Model(
+            id="Qwen/Qwen3-8B",
+            architecture="Qwen3ForCausalLM",
+            tokenizer="qwen3",
+            layers=36,
+            hidden_size=4096,
+            attention_heads=32,
+            kv_heads=8,
+            head_size=128,
+            intermediate_size=12288,
+            vocabulary=151936,
+            max_positions=40960,
+            tied_embeddings=False,
+            parameters=8_190_735_360,
+            revision="main",
+            source=_SHAPE,
+        ),
+        Model(
+            id="Qwen/Qwen3-4B",
+            architecture="Qwen3ForCausalLM",
+            tokenizer="qwen3",
+            layers=36,
+            hidden_size=2560,
+            attention_heads=32,
+            kv_heads=8,
+            head_size=128,
+            intermediate_size=9728,
+            vocabulary=151936,
+            max_positions=40960,
+            tied_embeddings=True,
+            parameters=4_022_468_096,
+            revision="main",
+            source=_SHAPE,
+        ),
+        Model(
+            id="meta-llama/Llama-3.1-405B-Instruct",
+            architecture="LlamaForCausalLM",
+            tokenizer="llama3",
+            layers=126,
+            hidden_size=16384,
+            attention_heads=128,
+            kv_heads=8,
+            head_size=128,
+            intermediate_size=53248,
+            vocabulary=128256,
+            max_positions=131072,
+            tied_embeddings=False,
+            parameters=405_853_388_800,
             revision="main",
             gated=True,
             source=_LLAMA,

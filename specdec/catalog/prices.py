@@ -70,8 +70,60 @@ PRICES = (
         source="spot price history of us-east-2c, noted by a third party",
         date="2026-03",
     ),
+    NodePrice(
+        instance_type="trn2.3xlarge",
+        usd_per_hour=2.235,
+        purchase="capacity-block",
+        region="ap-southeast-4",
+        source=(
+            "AWS's Capacity Block page, kept by koyakimu/ec2-capacity-blocks-for-ml-pricing-json @23bac71;"
+            " 8.5 hours bought for 19.03 USD on 2026-10-07 (foxl-ai/kiln)"
+        ),
+        date="2026-01-31",
+    ),
+    NodePrice(
+        instance_type="trn2.3xlarge",
+        usd_per_hour=2.235,
+        purchase="capacity-block",
+        region="sa-east-1",
+        source=f"{_CAPACITY_BLOCKS}: 53.64 USD for 24 hours",
+        date="2026-08-05",
+    ),
+    NodePrice(
+        instance_type="trn2.3xlarge",
+        usd_per_hour=2.27,
+        purchase="spot",
+        region="ap-southeast-4",
+        source="spot price, noted by foxl-ai/kiln @a04d1fa; all 67 requests were refused",
+        date="2026-10-03",
+    ),
+    NodePrice(
+        instance_type="trn1.32xlarge",
+        usd_per_hour=21.50,
+        purchase="on-demand",
+        region="us-east-1",
+        source="list price, noted by foxl-ai/kiln @a04d1fa",
+        date="2026-10-03",
+    ),
+    NodePrice(
+        instance_type="trn1.32xlarge",
+        usd_per_hour=9.532,
+        purchase="capacity-block",
+        region="us-east-1",
+        source="Capacity Block rate, noted by foxl-ai/kiln @a04d1fa; region not said",
+        date="2026-10-03",
+    ),
+    NodePrice(
+        instance_type="inf2.48xlarge",
+        usd_per_hour=12.98,
+        purchase="on-demand",
+        region="us-east-1",
+        source="list price, noted by foxl-ai/kiln @a04d1fa",
+        date="2026-10-03",
+    ),
 )
-"""What has been seen of prices. There is no undisputed on-demand price among them, and none is made up."""
+"""What has been seen of prices. There is no undisputed on-demand price of a trn2 among them, and none is made
+up."""
 
 
 def known_price(instance_type: str, purchase: str, region: str | None = None) -> NodePrice | None:

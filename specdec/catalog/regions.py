@@ -1,46 +1,8 @@
-"""Where trn2 instances are offered, as far as public data says. An offering is not capacity."""
+"""What differs between regions beside the instances they offer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class RegionOffer:
-    """One region that offers an instance type.
-
-    Attributes:
-        region: AWS region.
-        zones: zone names seen with the type.
-        source: where this was read, with the date.
-    """
-
-    region: str
-    zones: tuple[str, ...]
-    source: str
-
-
-OFFERS = {
-    "trn2.48xlarge": (
-        RegionOffer(
-            "us-east-2",
-            ("us-east-2a", "us-east-2b", "us-east-2c"),
-            "instance type offerings bundled with moto 5.2.5, and cfn-lint 1.58.0 E3628 (read 2026-11-29)",
-        ),
-        RegionOffer(
-            "ap-south-2",
-            ("ap-south-2a", "ap-south-2b", "ap-south-2c"),
-            "instance type offerings bundled with moto 5.2.5, and cfn-lint 1.58.0 E3628 (read 2026-11-29)",
-        ),
-        RegionOffer(
-            "ap-southeast-4",
-            ("ap-southeast-4a", "ap-southeast-4b", "ap-southeast-4c"),
-            "the published sample ran here (AWS Neuron EKS samples @cecff9e, 2026-02-26); zones not confirmed"
-            " for this type",
-        ),
-    ),
-}
-"""Instance type to the regions known to offer it."""
+from specdec.catalog.offers import OFFERS
 
 
 def zones_of(region: str) -> tuple[str, ...]:

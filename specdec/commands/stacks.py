@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from specdec import console
-from specdec.catalog.stacks import STACKS, ServingStack
+from specdec.catalog.images import STACKS
+from specdec.catalog.stacks import ServingStack
 from specdec.commands.options import json_option
 
 
@@ -18,8 +19,8 @@ from specdec.commands.options import json_option
 def command(as_json: bool, name: str | None) -> None:
     """Show how mature each serving stack is; with NAME, everything known of one.
 
-    Evidence of a mode: published (run in public by its makers), documented (in their docs), unverified (put
-    together from source, or shown for other models only).
+    Evidence of a mode: published (run in public by its makers), measured (run in public by others),
+    documented (in its makers' docs), unverified (put together from source, or shown for other models only).
     """
     if as_json:
         chosen = [STACKS[name]] if name else list(STACKS.values())
@@ -58,8 +59,11 @@ def _show(stack: ServingStack) -> None:
     console.show(
         f"  versions   vLLM {stack.vllm}, Neuron SDK {stack.sdk}, {stack.library}, released {stack.released}"
     )
-    for mode, support in stack.modes.items():
-        console.show(f"  {mode:10} {support.evidence}: {support.note}")
+    console.show(f"  chips      {', '.join(stack.chips)}")
+    for mode, support in (("no draft", stack.plain), *stack.modes.items()):
+        places = ", ".join(f"{evidence} on {instance}" for instance, evidence in support.on.items())
+        targets = f" for {', '.join(support.targets)}" if support.targets else ""
+        console.show(f"  {mode:10} {places}{targets}: {support.note}")
     for title, lines in (("defect", stack.defects), ("source", stack.sources)):
         for line in lines:
             console.show(f"  {title:10} {line}")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from specdec.catalog.chips import INSTANCES
-from specdec.catalog.regions import OFFERS
-from specdec.catalog.stacks import STACKS
+from specdec.catalog.images import STACKS
+from specdec.catalog.offers import OFFERS
 from specdec.errors import Mistake
 from specdec.experiment.loads import load_mistakes
 from specdec.experiment.models import with_own
@@ -39,8 +38,6 @@ def _speculation_is_whole(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
         missing = [field for field, value in given.items() if value is None]
         if 0 < len(missing) < 3:
             for field in missing:
-                if variant.mode == "medusa" and field == "draft":
-                    continue
                 yield Mistake(
                     f"variants[{index}].{field}",
                     None,
@@ -84,88 +81,6 @@ def _tokenizers_match(
             yield Mistake(
                 field, variant.draft, "is not smaller than the target", f"Use one of {', '.join(alike)}"
             )
-
-
-@check
-def _parallelism_fits(
-    serving: Serving, capacity: Capacity, variants: tuple[Variant, ...], models: Mapping[str, ModelFacts]
-) -> Iterator[Mistake]:
-    instance = INSTANCES.get(capacity.instance_type)
-    if instance is None:
-        yield Mistake(
-            "capacity.instance_type",
-            capacity.instance_type,
-            "is not in the instance catalogue",
-            f"Use one of {', '.join(INSTANCES)}",
-        )
-        return
-    known = with_own(models)
-    target = known.get(serving.target)
-    for field, degree, devices, sequences, draft in _degrees(serving, variants):
-        if target and (
-            target.attention_heads % degree or (degree % target.kv_heads and target.kv_heads % degree)
-        ):
-            fitting = [d for d in (1, 2, 4, 8, 16, 32, 64) if target.attention_heads % d == 0]
-            yield Mistake(
-                f"{field}tensor_parallel_degree",
-                degree,
-                f"does not divide the {target.attention_heads} attention heads of {target.id} over its"
-                f" {target.kv_heads} KV heads",
-                f"Use one of {', '.join(map(str, fitting))}",
-            )
-        cores = instance.logical_cores(devices, serving.logical_core_size)
-        if degree > cores:
-            yield Mistake(
-                f"{field}tensor_parallel_degree",
-                degree,
-                f"is more than the {cores} logical cores of {devices} devices at logical_core_size"
-                f" {serving.logical_core_size}",
-                f"Use at most {cores}, or more devices",
-            )
-        if devices not in instance.claim_sizes:
-            yield Mistake(
-                f"{field}devices",
-                devices,
-                f"is not a set of neighbouring devices on {instance.type}",
-                f"Use one of {', '.join(map(str, instance.claim_sizes))}",
-            )
-        loaded = [model for model in (target, known.get(draft or "")) if model]
-        copies = max(1, degree // target.kv_heads) if target else 1
-        need = sum(
-            m.weight_bytes() + m.kv_bytes_per_token() * copies * serving.max_model_len * sequences
-            for m in loaded
-        )
-        have = devices * instance.hbm_bytes_per_device
-        if need > have:
-            yield Mistake(
-                f"{field}devices",
-                devices,
-                f"has {have / 2**30:.0f} GiB of HBM, weights and KV cache need {need / 2**30:.0f} GiB",
-                "Use more devices, or a smaller max_model_len or max_num_seqs",
-            )
-
-
-def _degrees(
-    serving: Serving, variants: tuple[Variant, ...]
-) -> Iterator[tuple[str, int, int, int, str | None]]:
-    seen: set[tuple[int, int, int, str | None]] = set()
-    for index, variant in enumerate(variants):
-        own = (
-            variant.tensor_parallel_degree is not None
-            or variant.devices is not None
-            or variant.max_num_seqs is not None
-        )
-        settings = serving.settings(variant)
-        values = (
-            settings.tensor_parallel_degree,
-            settings.devices,
-            settings.max_num_seqs,
-            variant.draft,
-        )
-        if not own and any(values[:3] == other[:3] for other in seen):
-            continue
-        seen.add(values)
-        yield (f"variants[{index}]." if own else "serving.", *values)
 
 
 @check
@@ -240,17 +155,6 @@ def _placement(
             placement[region].zone,
             "is for a region that regions does not name",
             "Add the region or remove it",
-        )
-
-
-@check
-def _node_counts(capacity: Capacity) -> Iterator[Mistake]:
-    if capacity.desired_nodes > capacity.max_nodes:
-        yield Mistake(
-            "capacity.desired_nodes",
-            capacity.desired_nodes,
-            f"is more than capacity.max_nodes ({capacity.max_nodes})",
-            "Raise max_nodes",
         )
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from specdec.catalog.chips import INSTANCES
+from specdec.catalog.images import STACKS
+from specdec.catalog.instances import INSTANCES
 from specdec.catalog.prices import NodePrice, price_for
 from specdec.catalog.regions import zones_of
-from specdec.catalog.stacks import STACKS
 from specdec.experiment.models import with_own
 from specdec.experiment.sections import (
     NAME,
@@ -26,7 +26,6 @@ from specdec.experiment.sections import (
     Cost,
     Guards,
     Lane,
-    Mode,
     ModelFacts,
     Objective,
     Override,
@@ -52,7 +51,6 @@ __all__ = [
     "Experiment",
     "Guards",
     "Lane",
-    "Mode",
     "ModelFacts",
     "Objective",
     "Override",

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Mode = Literal["vanilla", "fused", "eagle", "medusa"]
+from specdec.catalog.chips import Purchase
+from specdec.catalog.images import MODES
+
 Lane = Literal["exact", "llmperf"]
 
 NAME = r"^[a-z][a-z0-9-]*[a-z0-9]$"
@@ -77,7 +79,7 @@ class Capacity(Section):
     instance_type: str = Field(
         default="trn2.48xlarge", description="EC2 instance type of the accelerator nodes"
     )
-    purchase: Literal["on-demand", "reservation", "capacity-block"] = Field(
+    purchase: Purchase = Field(
         default="on-demand",
         description="how the capacity is bought; the last two need placement.<region>.reservation_id",
     )
@@ -204,8 +206,8 @@ class Serving(Section):
     )
     target: str = Field(default="Qwen/Qwen3-32B", description="target model")
     tensor_parallel_degree: int = Field(default=32, ge=1, description="logical cores one service spans")
-    logical_core_size: Literal[1, 2] = Field(
-        default=2, description="physical NeuronCores per logical core (LNC)"
+    logical_core_size: int = Field(
+        default=2, ge=1, description="physical NeuronCores per logical core (LNC), as the instance offers it"
     )
     devices: int = Field(default=8, ge=1, description="neighbouring Neuron devices per service")
     max_model_len: int = Field(
@@ -213,6 +215,22 @@ class Serving(Section):
     )
     max_num_seqs: int = Field(
         default=4, ge=1, description="sequences decoded together; compiled into the graph"
+    )
+    prefill_tokens: int = Field(
+        default=2048,
+        ge=128,
+        description="most prompt tokens of one prefill step; for the native stacks, which compile it in",
+    )
+    async_scheduling: bool = Field(
+        default=False,
+        description=(
+            "asynchronous scheduling on the native stacks; speculation turns it off, so that it is off for"
+            " every service unless a variant says otherwise"
+        ),
+    )
+    environment: dict[str, str] = Field(
+        default_factory=dict,
+        description="further environment variables of every server; part of what names its artifact",
     )
     sequence_parallel: bool = Field(
         default=False,
@@ -257,6 +275,9 @@ class Serving(Section):
             tensor_parallel_degree=variant.tensor_parallel_degree or self.tensor_parallel_degree,
             devices=variant.devices or self.devices,
             max_num_seqs=variant.max_num_seqs or self.max_num_seqs,
+            async_scheduling=(
+                self.async_scheduling if variant.async_scheduling is None else variant.async_scheduling
+            ),
             overrides={**self.overrides, **variant.overrides},
         )
 
@@ -276,12 +297,14 @@ class VariantSettings:
         tensor_parallel_degree: logical cores the service spans.
         devices: Neuron devices it claims.
         max_num_seqs: sequences decoded together.
+        async_scheduling: whether the host prepares a step while the devices run the one before.
         overrides: settings of the serving library by its own names, the variant's over those of ``serving``.
     """
 
     tensor_parallel_degree: int
     devices: int
     max_num_seqs: int
+    async_scheduling: bool
     overrides: dict[str, Any]
 
 
@@ -292,7 +315,10 @@ class Variant(Section):
     service: str = Field(
         pattern=NAME, max_length=40, description="Kubernetes name of its Deployment and Service"
     )
-    mode: Mode | None = Field(default=None, description="speculation mode; leave out for standard decoding")
+    mode: str | None = Field(
+        default=None,
+        description=f"speculation mode, one that the stack has: {', '.join(MODES)}; none decodes plainly",
+    )
     draft: str | None = Field(default=None, description="draft model")
     window: int | None = Field(
         default=None, ge=1, le=32, description="num_speculative_tokens: tokens the draft proposes per step"
@@ -302,6 +328,7 @@ class Variant(Section):
     )
     devices: int | None = Field(default=None, ge=1, description="instead of serving.devices")
     max_num_seqs: int | None = Field(default=None, ge=1, description="instead of serving.max_num_seqs")
+    async_scheduling: bool | None = Field(default=None, description="instead of serving.async_scheduling")
     overrides: dict[str, Override] = Field(
         default_factory=dict,
         description="further settings of the serving library for this service, over serving.overrides",
@@ -388,6 +415,12 @@ class ModelFacts(Section):
     intermediate_size: int | None = Field(default=None, ge=1, description="width of the feed-forward layer")
     vocabulary: int | None = Field(default=None, ge=1, description="rows of the embedding")
     max_positions: int | None = Field(default=None, ge=1, description="longest context, tokens")
+    target_head: bool = Field(
+        default=False,
+        description=(
+            "the target's output head has been copied into this EAGLE draft, which NxD Inference needs"
+        ),
+    )
     tied_embeddings: bool | None = Field(
         default=None, description="input and output embedding are one matrix"
     )

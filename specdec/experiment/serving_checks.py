@@ -4,18 +4,18 @@ and money, refused at once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from specdec.catalog.chips import INSTANCES
+from specdec.catalog.images import MODES, STACKS, stacks_with
 from specdec.catalog.models import MODELS
-from specdec.catalog.stacks import STACKS, stacks_with
 from specdec.errors import Mistake
 from specdec.experiment.models import missing_facts, with_own
 from specdec.experiment.registry import check
 
 if TYPE_CHECKING:
-    from specdec.experiment.fields import Benchmark, Capacity, ModelFacts, Serving, Variant
+    from specdec.experiment.fields import Benchmark, ModelFacts, Serving, Variant
 
 CHART_NAMES = ("namespace", "device-claims", "model-storage", "model-staging", "llmperf")
 """Names that the experiment's own charts have, beside one for each service."""
@@ -28,7 +28,7 @@ OWNED_OVERRIDES = {
     "max_batch_size": "max_num_seqs",
     "max_context_length": "serving.max_model_len",
     "max_length": "serving.max_model_len",
-    "on_device_sampling_config": "nothing: every service decodes greedily, or they could not be compared",
+    "on_device_sampling_config": "benchmark.temperature",
     "seq_len": "serving.max_model_len",
     "sequence_parallel_enabled": "serving.sequence_parallel",
     "speculation_length": "window",
@@ -69,7 +69,7 @@ def _stack(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]
         remedy = (
             f"Use serving.stack = {' or '.join(able)}"
             if able
-            else "No stack in the catalogue serves it through vLLM"
+            else f"No stack in the catalogue serves it; they have {', '.join(MODES)}"
         )
         yield Mistake(
             f"variants[{index}].mode",
@@ -80,28 +80,36 @@ def _stack(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]
 
 
 @check
-def _draft_class(
+def _drafts(
     serving: Serving, variants: tuple[Variant, ...], models: Mapping[str, ModelFacts]
 ) -> Iterator[Mistake]:
     stack, known = STACKS.get(serving.stack), with_own(models)
     target = known.get(serving.target)
-    if stack is None or target is None or stack.generation == "native":
+    if stack is None or target is None:
         return
     for index, variant in enumerate(variants):
-        draft = known.get(variant.draft or "")
+        draft, support = known.get(variant.draft or ""), stack.support(variant.mode)
         field = f"variants[{index}].draft"
-        if draft is None or draft.tokenizer != target.tokenizer:
+        if draft is None or support is None or draft.tokenizer != target.tokenizer:
             continue
-        if variant.mode == "eagle" and draft.architecture != "LlamaForCausalLM":
+        if support.drafts == "prepared Llama" and draft.architecture != "LlamaForCausalLM":
+            native = [name for name in stacks_with("eagle") if STACKS[name].modes["eagle"].drafts == "any"]
             yield Mistake(
                 field,
                 draft.id,
                 f"has architecture {draft.architecture}; {stack.name} has the EAGLE layer `fc` in its Llama"
                 " code only",
-                "Use a Llama pair, or serving.stack ="
-                f" {' or '.join(s for s in stacks_with('eagle') if STACKS[s].generation == 'native')}",
+                f"Use a Llama pair, or serving.stack = {' or '.join(native)}",
             )
-        elif variant.mode == "fused" and draft.architecture != target.architecture:
+        elif support.drafts == "prepared Llama" and not draft.target_head:
+            yield Mistake(
+                field,
+                draft.id,
+                f"needs a copy of the target's output head on {stack.name}, which public EAGLE drafts lack",
+                "Copy lm_head.weight of the target into the draft's weights, publish the result, name it here"
+                f' and set target_head = true in [models."{draft.id}"]',
+            )
+        elif support.drafts == "target's class" and draft.architecture != target.architecture:
             alike = [
                 m.id
                 for m in known.values()
@@ -148,13 +156,47 @@ def _room(serving: Serving, variants: tuple[Variant, ...], benchmark: Benchmark)
 
 @check
 def _temperature(serving: Serving, variants: tuple[Variant, ...], benchmark: Benchmark) -> Iterator[Mistake]:
-    if benchmark.temperature > 0 and any(variant.speculative for variant in variants):
+    stack = STACKS.get(serving.stack)
+    if stack is None or stack.samples or not benchmark.temperature:
+        return
+    if any(variant.speculative for variant in variants):
         yield Mistake(
             "benchmark.temperature",
             benchmark.temperature,
             f"would be ignored: every service on {serving.stack} is compiled to decode greedily",
-            "Use 0.0",
+            f"Use 0.0, or a stack that samples: {', '.join(s.name for s in STACKS.values() if s.samples)}",
         )
+
+
+@check
+def _async_scheduling(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+    stack = STACKS.get(serving.stack)
+    for index, variant in enumerate(variants):
+        if stack is None or not serving.settings(variant).async_scheduling:
+            continue
+        own = variant.async_scheduling is not None
+        field = f"variants[{index}].async_scheduling" if own else "serving.async_scheduling"
+        if stack.generation != "native":
+            yield Mistake(field, True, f"is not known to {stack.name}", "Set it to false")
+        elif variant.speculative:
+            yield Mistake(
+                field,
+                True,
+                "is turned off by speculation: the services would differ in more than the draft",
+                "Set it to false; a further variant without a draft may have it as a tuned baseline",
+            )
+
+
+@check
+def _environment(serving: Serving) -> Iterator[Mistake]:
+    for name, value in serving.environment.items():
+        if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
+            yield Mistake(
+                f"serving.environment.{name}",
+                value,
+                "is not the name of an environment variable",
+                "Use capital letters, digits and underscores",
+            )
 
 
 @check
@@ -180,57 +222,6 @@ def _overrides(serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mist
                     f" is {serving.max_model_len}",
                     "Raise serving.max_model_len above 1024, or leave the kernel off",
                 )
-
-
-@check
-def _logical_cores(serving: Serving, capacity: Capacity) -> Iterator[Mistake]:
-    instance = INSTANCES.get(capacity.instance_type)
-    if instance is None:
-        return
-    if serving.logical_core_size not in instance.logical_core_sizes:
-        choices = ", ".join(map(str, instance.logical_core_sizes))
-        yield Mistake(
-            "serving.logical_core_size",
-            serving.logical_core_size,
-            f"is not offered by {instance.type}",
-            f"Use one of {choices}",
-        )
-    elif (
-        serving.allocation == "device-plugin" and serving.logical_core_size != instance.logical_core_sizes[0]
-    ):
-        yield Mistake(
-            "serving.logical_core_size",
-            serving.logical_core_size,
-            "cannot be set through the device plugin, which leaves the node's own",
-            f'Use {instance.logical_core_sizes[0]}, or serving.allocation = "dra"',
-        )
-
-
-@check
-def _nodes(serving: Serving, capacity: Capacity, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
-    instance = INSTANCES.get(capacity.instance_type)
-    if instance is None:
-        return
-    sizes = [serving.settings(variant).devices for variant in variants]
-    if any(size > instance.devices for size in sizes):
-        return
-    # Claims are powers of two, so they fill nodes without gaps.
-    need = -(-sum(sizes) // instance.devices)
-    words = f"holds {instance.devices} devices a node, the variants take {' + '.join(map(str, sizes))}"
-    if need > capacity.max_nodes:
-        yield Mistake(
-            "capacity.max_nodes",
-            capacity.max_nodes,
-            words,
-            f"Use {need} or more, or fewer variants or devices",
-        )
-    if 0 < capacity.desired_nodes < need:
-        yield Mistake(
-            "capacity.desired_nodes",
-            capacity.desired_nodes,
-            words,
-            f"Use {need}, or 0 to start without accelerators",
-        )
 
 
 @check

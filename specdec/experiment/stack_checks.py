@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from specdec.catalog.addons import ADDONS
-from specdec.catalog.chips import INSTANCES
+from specdec.catalog.instances import INSTANCES
 from specdec.catalog.regions import WITHOUT_BUDGETS, zones_of
 from specdec.errors import Mistake
 from specdec.experiment.registry import check

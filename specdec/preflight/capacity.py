@@ -10,20 +10,11 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from specdec.aws import calls, code, pages
-from specdec.catalog.chips import INSTANCES
 from specdec.deployed.stack import stack_status
 from specdec.preflight.finding import Finding, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-QUOTA_ON_DEMAND = "L-2C3B7624"
-"""Running On-Demand Trn instances, in vCPUs; also counts instances in on-demand reservations. Source: Service
-Quotas, service ec2.
-"""
-
-QUOTA_BLOCKS = "L-64569A79"
-"""Concurrent Trn2 Capacity Blocks per account; the default is 0. Source: Service Quotas, service ec2."""
 
 _CONSOLE = (
     "Service Quotas console > Amazon EC2 > {quota}, or: aws service-quotas request-service-quota-increase"
@@ -33,22 +24,29 @@ _CONSOLE = (
 
 def quota(scope: Scope) -> Iterator[Finding]:
     """On-demand and reserved nodes count against a vCPU quota, Capacity Blocks against one of their own."""
-    capacity = scope.experiment.capacity
-    if capacity.purchase == "capacity-block":
+    capacity, instance = scope.experiment.capacity, scope.experiment.instance
+    family = instance.type.split(".", 1)[0].rstrip("u").capitalize()
+    if capacity.purchase != "capacity-block":
         yield judge_quota(
-            _quota(scope, QUOTA_BLOCKS),
-            needed=1,
-            unit="Trn2 Capacity Blocks",
-            quota=QUOTA_BLOCKS,
+            _quota(scope, instance.quota_on_demand),
+            needed=capacity.max_nodes * instance.vcpus,
+            unit=f"vCPUs of {family[:3]} instances",
+            quota=instance.quota_on_demand,
             region=scope.region,
         )
+    elif instance.quota_blocks is None:
+        yield Finding(
+            "quota",
+            "warning",
+            f"no quota of Capacity Blocks of {instance.type} is in the catalogue, so it was not looked at",
+            "Look for it: Service Quotas console > Amazon EC2",
+        )
     else:
-        needed = capacity.max_nodes * INSTANCES[capacity.instance_type].vcpus
         yield judge_quota(
-            _quota(scope, QUOTA_ON_DEMAND),
-            needed=needed,
-            unit="vCPUs of Trn instances",
-            quota=QUOTA_ON_DEMAND,
+            _quota(scope, instance.quota_blocks),
+            needed=1,
+            unit=f"{family} Capacity Blocks",
+            quota=instance.quota_blocks,
             region=scope.region,
         )
 
@@ -314,11 +312,12 @@ def blocks(scope: Scope) -> Iterator[Finding]:
             )["CapacityBlockOfferings"]
         except ClientError as error:
             if code(error) == "CapacityBlockDescribeLimitExceeded":
+                quota = scope.experiment.instance.quota_blocks or "of Capacity Blocks"
                 yield Finding(
                     "capacity blocks",
                     "warning",
-                    "the account's quota for Trn2 Capacity Blocks is 0, so none is shown",
-                    _CONSOLE.format(quota=QUOTA_BLOCKS) + f" --quota-code {QUOTA_BLOCKS} --desired-value 1",
+                    f"the quota for Capacity Blocks of {capacity.instance_type} is 0, so none is shown",
+                    _CONSOLE.format(quota=quota) + f" --quota-code {quota} --desired-value 1",
                 )
                 return
             if code(error) not in ("Unsupported", "InvalidParameterValue", "UnsupportedOperation"):

@@ -77,7 +77,7 @@ def command_line(experiment: Experiment, variant: Variant) -> CommandLine:
             *head,
             *_graph_arguments(experiment, variant, flat if stack.generation == "nxdi-v0" else settings),
         ),
-        env=_environment(experiment, stack),
+        env=server_environment(experiment),
     )
 
 
@@ -97,6 +97,11 @@ def _graph_arguments(experiment: Experiment, variant: Variant, overrides: Mappin
     ]
     if stack.generation != "nxdi-v0":
         arguments += ["--no-enable-prefix-caching"]
+    if stack.generation == "native":
+        arguments += ["--max-num-batched-tokens", str(experiment.serving.prefill_tokens)]
+        # Speculation turns it off by itself; said for every service, so that a baseline differs in the draft
+        # alone.
+        arguments += [] if settings.async_scheduling else ["--no-async-scheduling"]
     if stack.generation == "nxdi-v1":
         # One contiguous block per sequence; without prefix caching the plugin makes a block as long as the
         # model.
@@ -111,7 +116,12 @@ def library_settings(experiment: Experiment, variant: Variant) -> dict[str, Any]
     serving, stack = experiment.serving, experiment.stack
     values: dict[str, Any]
     if stack.generation == "native":
-        values = {"on_device_sampling_config": {"all_greedy": True}}
+        temperature = experiment.benchmark.temperature
+        values = {
+            "on_device_sampling_config": {"temperature": str(temperature)}
+            if temperature
+            else {"all_greedy": True}
+        }
     else:
         # The library's own defaults differ between a plain and a speculative server, in sampler and sequence
         # parallelism: left alone, the comparison would measure them too.
@@ -120,11 +130,9 @@ def library_settings(experiment: Experiment, variant: Variant) -> dict[str, Any]
             "save_sharded_checkpoint": True,
             "sequence_parallel_enabled": serving.sequence_parallel,
         }
-        if variant.mode is not None:
-            values["enable_fused_speculation"] = True
-        if variant.mode == "eagle":
-            values["enable_eagle_speculation"] = True
-    return {**values, **experiment.settings(variant).overrides}
+    support = stack.support(variant.mode)
+    told: Mapping[str, Any] = support.settings if support else {}
+    return {**values, **told, **experiment.settings(variant).overrides}
 
 
 def _overrides(stack: ServingStack, values: Mapping[str, Any]) -> list[str]:
@@ -152,22 +160,37 @@ def _speculation(experiment: Experiment, variant: Variant, stack: ServingStack) 
     }
 
 
-def _environment(experiment: Experiment, stack: ServingStack) -> dict[str, str]:
+def server_environment(experiment: Experiment) -> dict[str, str]:
+    """Environment of every server: what its generation and stack need, then the experiment's own."""
+    stack, seconds = experiment.stack, experiment.serving.startup_minutes * 60
     env = {
         # Model folders are mounted: nothing may be fetched behind the experiment's back.
         "HF_HUB_OFFLINE": "1",
         "HF_HOME": f"{SCRATCH_DIR}/huggingface",
         "NEURON_LOGICAL_NC_CONFIG": str(experiment.serving.logical_core_size),
         "VLLM_NO_USAGE_STATS": "1",
+        **stack.environment,
     }
     if stack.generation == "native":
-        return {**env, "VLLM_CACHE_ROOT": ARTIFACT_DIR, "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "1200"}
-    env |= {
-        "BASE_COMPILE_WORK_DIR": f"{SCRATCH_DIR}/compile/",
-        "NEURON_COMPILED_ARTIFACTS": ARTIFACT_DIR,
-        "VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference",
-    }
-    return {**env, "VLLM_USE_V1": "0"} if stack.generation == "nxdi-v0" else env
+        env |= {
+            # By default 600 s for one graph, and every rank waits for the one that compiles it.
+            "NEURON_LIBTORCH_COMPILATION_TIMEOUT": str(seconds),
+            "NEURON_LIBTORCH_PARALLEL_COMPILE_WORKERS": str(experiment.instance.compile_workers),
+            "VLLM_CACHE_ROOT": ARTIFACT_DIR,
+            "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "1200",
+            "VLLM_NEURON_COMPILATION_TIMEOUT": str(seconds),
+            # Without EFA interfaces the plugin from 0.21 on fails to find its neighbours (aws-samples,
+            # sample-qwen3.5-qwen3.6-dense-trainium @e3d86bf).
+            **({} if experiment.capacity.efa else {"NEURON_SKIP_EFA_AFFINITY": "1"}),
+        }
+    else:
+        env |= {
+            "BASE_COMPILE_WORK_DIR": f"{SCRATCH_DIR}/compile/",
+            "NEURON_COMPILED_ARTIFACTS": ARTIFACT_DIR,
+            "VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference",
+        }
+        env |= {"VLLM_USE_V1": "0"} if stack.generation == "nxdi-v0" else {}
+    return {**env, **experiment.serving.environment}
 
 
 def _json(value: Any) -> str:

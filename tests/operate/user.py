@@ -17,10 +17,10 @@ from typing import Any
 from unittest import mock
 
 from specdec.catalog.addons import ADDONS
+from specdec.catalog.instances import INSTANCES
 from specdec.cli import main
 from specdec.deployed.markers import markers
 from specdec.experiment.reading import load
-from specdec.preflight.capacity import QUOTA_ON_DEMAND
 from specdec.rehearsal.emulator import CHECKOUT
 from tests.emulated.account import DrilledAws
 from tests.emulated.offers import Block, Offer
@@ -59,7 +59,7 @@ def good(region: str, kubernetes: str) -> Offer:
     )
     start = (datetime.now(UTC) + timedelta(days=2)).isoformat(timespec="seconds")
     return Offer(
-        quotas={QUOTA_ON_DEMAND: 192.0},
+        quotas={INSTANCES["trn2.48xlarge"].quota_on_demand: 192.0},
         zones={KIND: [f"{region}a", f"{region}b"]},
         blocks=[Block("cb-0123456789abcdef0", KIND, f"{region}b", 1, 24, start, 858.26)],
         kubernetes={kubernetes: "STANDARD_SUPPORT"},
@@ -74,7 +74,7 @@ def bad(region: str, kubernetes: str) -> Offer:
     other.
     """
     return Offer(
-        quotas={QUOTA_ON_DEMAND: 191.0},
+        quotas={INSTANCES["trn2.48xlarge"].quota_on_demand: 191.0},
         zones={KIND: [f"{region}c"]},
         blocks=None,
         kubernetes={kubernetes: "UNSUPPORTED", "1.30": "EXTENDED_SUPPORT"},

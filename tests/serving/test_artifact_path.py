@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdec.catalog.stacks import STACKS
+from specdec.catalog.images import STACKS
 from specdec.experiment.fields import Experiment, ModelFacts
 from specdec.experiment.reading import load
 from specdec.serving import artifact_path
@@ -31,6 +31,7 @@ COMPILED: dict[str, st.SearchStrategy[Any]] = {
     "variant.overrides": st.dictionaries(
         st.sampled_from(["fused_qkv", "qk_layernorm"]), st.booleans(), min_size=1
     ),
+    "serving.environment": st.just({"NEURON_CC_FLAGS": "-O1"}),
     "variant.mode": st.just("eagle"),
     "variant.draft": st.just("Qwen/Qwen3-0.6B"),
     "variant.window": st.integers(2, 32).filter(lambda window: window != 7),
@@ -41,6 +42,9 @@ NOT_COMPILED: dict[str, st.SearchStrategy[Any]] = {
     "name": st.from_regex(r"[a-z]{3,20}", fullmatch=True),
     "owner": st.text(min_size=1),
     "serving.devices": st.sampled_from([4, 16]),
+    "serving.prefill_tokens": st.integers(128, 8192),
+    "serving.async_scheduling": st.just(True),
+    "variant.async_scheduling": st.just(True),
     "serving.allocation": st.just("device-plugin"),
     "serving.neighbours": st.sampled_from(["devicegroup", "none"]),
     "serving.startup_minutes": st.integers(5, 720),
@@ -101,6 +105,21 @@ def test_every_field_of_serving_and_variant_is_on_one_of_the_lists() -> None:
 
 def test_baseline_and_speculative_never_share_an_artifact() -> None:
     assert len({artifact_path(DEFAULT, variant) for variant in DEFAULT.variants}) == 2
+
+
+def test_a_native_stack_compiles_more_in() -> None:
+    def native(**changes: Any) -> str:
+        serving = DEFAULT.serving.model_copy(update={"stack": "vllm-0.29.0-sdk-2.33.0", **changes})
+        return artifact_path(DEFAULT.model_copy(update={"serving": serving}), DEFAULT.variants[0])
+
+    assert len({native(), native(prefill_tokens=1024), native(async_scheduling=True)}) == 3
+
+
+def test_another_chip_has_other_artifacts() -> None:
+    kinds = ("trn2.48xlarge", "trn2.3xlarge", "trn1.32xlarge", "inf2.48xlarge")
+    made = {kind: path(changed("capacity.instance_type", kind)) for kind in kinds}
+    assert made["trn2.48xlarge"] == made["trn2.3xlarge"]
+    assert len(set(made.values())) == 3
 
 
 def test_every_stack_has_its_own_artifacts() -> None:

@@ -170,6 +170,97 @@ CASES = {
         1,
         "Use 2, or 0",
     ),
+    "a stack that the chip does not run": (
+        [("trn2.48xlarge", "trn1.32xlarge"), ("vllm-0.9.1-sdk-2.26.1", "vllm-0.24.0-sdk-2.32.0")],
+        "",
+        "serving.stack",
+        "vllm-0.24.0-sdk-2.32.0",
+        "Use vllm-0.9.1-sdk-2.26.1",
+    ),
+    "a mode that the chip's stacks have not": (
+        [
+            ("trn2.48xlarge", "trn1.32xlarge"),
+            ("vllm-0.9.1-sdk-2.26.1", "vllm-0.24.0-sdk-2.32.0"),
+            ('"fused"', '"dflash"'),
+        ],
+        "",
+        "serving.stack",
+        "vllm-0.24.0-sdk-2.32.0",
+        "Use one of trn2.48xlarge, trn2u.48xlarge, trn2.3xlarge",
+    ),
+    "claims where the driver does not serve": (
+        [("trn2.48xlarge", "inf2.48xlarge")],
+        "",
+        "serving.allocation",
+        "dra",
+        'Use "device-plugin"',
+    ),
+    "a Capacity Block of what is sold in none": (
+        [("trn2.48xlarge", "inf2.48xlarge"), ('purchase = "on-demand"', 'purchase = "capacity-block"')],
+        "",
+        "capacity.purchase",
+        "capacity-block",
+        "Use one of on-demand, reservation",
+    ),
+    "eight devices on a node of one": (
+        [("trn2.48xlarge", "trn2.3xlarge")],
+        "",
+        "serving.devices",
+        8,
+        "Use one of 1",
+    ),
+    "a loader that would fill the host": (
+        [
+            ("trn2.48xlarge", "trn2.3xlarge"),
+            ("devices = 8", "devices = 1"),
+            ("tensor_parallel_degree = 32", "tensor_parallel_degree = 4"),
+            ("desired_nodes = 1", "desired_nodes = 2\nmax_nodes = 2"),
+        ],
+        "",
+        "variants[1].draft",
+        "Qwen/Qwen3-1.7B",
+        "Use trn2.48xlarge or trn2u.48xlarge",
+    ),
+    "a prefill step that did not load": (
+        [
+            ("trn2.48xlarge", "trn2.3xlarge"),
+            ("vllm-0.9.1-sdk-2.26.1", "vllm-0.24.0-sdk-2.32.0"),
+            ("devices = 8", "devices = 1\nprefill_tokens = 8192"),
+        ],
+        "",
+        "serving.prefill_tokens",
+        8192,
+        "Use at most 2048",
+    ),
+    "asynchronous scheduling in the baseline alone": (
+        [
+            ("vllm-0.9.1-sdk-2.26.1", "vllm-0.29.0-sdk-2.33.0"),
+            ('"fused"', '"eagle"'),
+            ("devices = 8", "devices = 8\nasync_scheduling = true"),
+        ],
+        "",
+        "serving.async_scheduling",
+        True,
+        "Set it to false",
+    ),
+    "an EAGLE draft without its target's head": (
+        [
+            ("Qwen/Qwen3-32B", "meta-llama/Llama-3.3-70B-Instruct"),
+            ("Qwen/Qwen3-1.7B", "meta-llama/Llama-3.2-1B-Instruct"),
+            ('"fused"', '"eagle"'),
+        ],
+        "",
+        "variants[1].draft",
+        "meta-llama/Llama-3.2-1B-Instruct",
+        "target_head = true",
+    ),
+    "an environment variable that is none": (
+        [("devices = 8", 'devices = 8\nenvironment = { "no-name" = "1" }')],
+        "",
+        "serving.environment.no-name",
+        "1",
+        "Use capital letters",
+    ),
     "a service with a name of ours": (
         [("qwen-sd-vllm", "llmperf")],
         "",
@@ -189,6 +280,36 @@ def test_it_is_refused_with_field_value_and_remedy(case: str) -> None:
     mistakes = {mistake.field: mistake for mistake in caught.value.mistakes}
     assert mistakes[field].value == value
     assert remedy in mistakes[field].remedy
+
+
+def test_a_third_variant_may_schedule_asynchronously_and_a_native_stack_may_sample() -> None:
+    native = edited(
+        ("vllm-0.9.1-sdk-2.26.1", "vllm-0.24.0-sdk-2.32.0"),
+        ("output_tokens = 600", "output_tokens = 600\ntemperature = 0.7"),
+        ('"fused"', '"eagle"'),
+        (
+            'name = "baseline"',
+            'name = "tuned"\nservice = "tuned"\nasync_scheduling = true\n\n[[variants]]\nname = "baseline"',
+        ),
+        ("devices = 8", "devices = 4"),
+        ("tensor_parallel_degree = 32", "tensor_parallel_degree = 16"),
+    )
+    assert [parse(native).settings(v).async_scheduling for v in parse(native).variants] == [
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_prepared_draft_is_taken() -> None:
+    prepared = edited(
+        ("Qwen/Qwen3-32B", "meta-llama/Llama-3.3-70B-Instruct"),
+        ("Qwen/Qwen3-1.7B", "meta-llama/Llama-3.2-1B-Instruct"),
+        ('"fused"', '"eagle"'),
+        ("devices = 8", 'devices = 8\nhf_token_secret = "token"'),
+        more='\n[models."meta-llama/Llama-3.2-1B-Instruct"]\ntarget_head = true\n',
+    )
+    assert parse(prepared).variants[1].mode == "eagle"
 
 
 def test_a_described_model_serves_as_target_and_draft() -> None:

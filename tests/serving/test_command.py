@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from specdec.catalog.stacks import STACKS, stacks_with
-from specdec.experiment.fields import Experiment, Mode, Variant
+from specdec.catalog.images import STACKS, stacks_with
+from specdec.experiment.fields import Experiment, Variant
 from specdec.experiment.reading import load
 from specdec.serving import command_line
 from specdec.serving.command import ARTIFACT_DIR
@@ -40,7 +40,8 @@ EAGLE = FUSED | {"enable_eagle_speculation": True}
 V0_DRAFT = {"method": "eagle", "model": DRAFT, "num_speculative_tokens": 7, "max_model_len": 1024}
 GREEDY = {"on_device_sampling_config": {"all_greedy": True}}
 V1 = ["--no-enable-prefix-caching", "--num-gpu-blocks-override", "4"]
-NATIVE = ["--no-enable-prefix-caching"]
+NATIVE = ["--no-enable-prefix-caching", "--max-num-batched-tokens", "2048", "--no-async-scheduling"]
+DFLASH_DRAFT = {"method": "dflash", "model": DRAFT, "num_speculative_tokens": 7}
 NATIVE_DRAFT = {"method": "eagle3", "model": DRAFT, "num_speculative_tokens": 7}
 
 # Sources: A: Neuron vLLM V0 guide and upstreaming-to-vllm @dd417b3. B: V1 guide and vllm-neuron @a5ef7c8
@@ -48,8 +49,8 @@ NATIVE_DRAFT = {"method": "eagle3", "model": DRAFT, "num_speculative_tokens": 7}
 # (2026-06-23).
 A = "vllm-0.9.1-sdk-2.26.1"
 B = ("vllm-0.13.0-sdk-2.28.0", "vllm-0.16.0-sdk-2.31.1")
-C = ("vllm-0.21.0-sdk-2.31.1", "vllm-0.24.0-sdk-2.32.0")
-TABLE: dict[tuple[str, Mode | None], tuple[list[str], str, Any, Any]] = {
+C = ("vllm-0.21.0-sdk-2.31.1", "vllm-0.24.0-sdk-2.32.0", "vllm-0.29.0-sdk-2.33.0")
+TABLE: dict[tuple[str, str | None], tuple[list[str], str, Any, Any]] = {
     (A, None): ([], "--override-neuron-config", EQUAL, None),
     (A, "fused"): ([], "--override-neuron-config", FUSED, V0_DRAFT),
     (A, "eagle"): ([], "--override-neuron-config", EAGLE, V0_DRAFT),
@@ -63,10 +64,14 @@ TABLE: dict[tuple[str, Mode | None], tuple[list[str], str, Any, Any]] = {
         (stack, "eagle"): (NATIVE, "--additional-config", {"neuron_config": GREEDY}, NATIVE_DRAFT)
         for stack in C
     },
+    **{
+        (stack, "dflash"): (NATIVE, "--additional-config", {"neuron_config": GREEDY}, DFLASH_DRAFT)
+        for stack in C[1:]
+    },
 }
 
 
-def on(stack: str, mode: Mode | None, **serving: Any) -> tuple[Experiment, Variant]:
+def on(stack: str, mode: str | None, **serving: Any) -> tuple[Experiment, Variant]:
     experiment = DEFAULT.model_copy(
         update={"serving": DEFAULT.serving.model_copy(update={"stack": stack, **serving})}
     )
@@ -79,7 +84,7 @@ def test_the_table_has_every_stack_in_every_mode() -> None:
 
 
 @pytest.mark.parametrize(("stack", "mode"), TABLE, ids=lambda value: str(value))
-def test_the_command_is_spelled_as_the_stack_documents_it(stack: str, mode: Mode | None) -> None:
+def test_the_command_is_spelled_as_the_stack_documents_it(stack: str, mode: str | None) -> None:
     extra, flag, overrides, speculation = TABLE[stack, mode]
     command = command_line(*on(stack, mode))
     assert command.image == STACKS[stack].image
@@ -102,10 +107,36 @@ def test_the_environment_belongs_to_the_generation() -> None:
         assert environment(stack)["NEURON_COMPILED_ARTIFACTS"] == ARTIFACT_DIR
     for stack in C:
         assert environment(stack)["VLLM_CACHE_ROOT"] == ARTIFACT_DIR
+        assert environment(stack)["NEURON_LIBTORCH_COMPILATION_TIMEOUT"] == "10800"
         assert not {"NEURON_COMPILED_ARTIFACTS", "VLLM_NEURON_FRAMEWORK"} & environment(stack).keys()
     for stack in STACKS:
         assert environment(stack)["NEURON_LOGICAL_NC_CONFIG"] == "2"
         assert environment(stack)["HF_HUB_OFFLINE"] == "1"
+
+
+def test_a_small_host_compiles_one_graph_at_a_time_and_the_experiment_has_the_last_word() -> None:
+    experiment, variant = on(
+        C[1], None, environment={"VLLM_NEURON_LOG_LEVEL": "DEBUG", "HF_HUB_OFFLINE": "0"}
+    )
+    small = experiment.model_copy(
+        update={"capacity": experiment.capacity.model_copy(update={"instance_type": "trn2.3xlarge"})}
+    )
+    workers = "NEURON_LIBTORCH_PARALLEL_COMPILE_WORKERS"
+    assert (command_line(experiment, variant).env[workers], command_line(small, variant).env[workers]) == (
+        "8",
+        "1",
+    )
+    assert command_line(small, variant).env.items() >= experiment.serving.environment.items()
+
+
+def test_a_native_stack_samples_in_every_service_when_the_benchmark_does() -> None:
+    experiment, variant = on(C[2], "eagle")
+    warm = experiment.model_copy(
+        update={"benchmark": experiment.benchmark.model_copy(update={"temperature": 0.7})}
+    )
+    arguments = list(command_line(warm, variant).args)
+    told = json.loads(arguments[arguments.index("--additional-config") + 1])
+    assert told == {"neuron_config": {"on_device_sampling_config": {"temperature": "0.7"}}}
 
 
 def test_a_warm_start_on_the_old_loader_repeats_no_nested_override() -> None:
@@ -136,7 +167,7 @@ def test_own_overrides_reach_the_server_and_a_variants_come_last() -> None:
 
 def test_a_mode_names_the_stacks_that_can_with_the_surest_first() -> None:
     assert stacks_with("fused") == [A]
-    assert stacks_with("eagle")[0] == A
+    assert stacks_with("eagle")[0] == "vllm-0.24.0-sdk-2.32.0"
     assert set(stacks_with("eagle")) == {A, *B, *C}
     assert stacks_with("medusa") == stacks_with("vanilla") == []
 

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 import charts
-from specdec.catalog.stacks import STACKS
+from specdec.catalog.images import STACKS
 from specdec.cli import cli
 from specdec.errors import BadInputError
 from specdec.experiment.reading import load

@@ -29,7 +29,7 @@ from charts import llmperf, model_staging, vllm_service
 from charts import objects as objects_module
 from charts.model_storage import MOUNT_MEMORY
 from charts.names import PORT
-from specdec.catalog.chips import INSTANCES
+from specdec.catalog.instances import INSTANCES
 from specdec.errors import BadInputError
 from specdec.experiment.fields import Experiment
 from specdec.experiment.reading import load, parse
@@ -235,7 +235,7 @@ def test_the_services_of_a_node_fit_with_mounts_and_daemons(file: str) -> None:
     memory = node.memory_bytes * 0.98 - (255 + 11 * node.max_pods + 100) * 2**20
     # vpc-cni, kube-proxy, pod identity, S3 CSI, CloudWatch agent, Fluent Bit, Neuron monitor, Neuron DRA
     # driver: generously.
-    cpu, memory = cpu - 4, memory - 16 * 2**30
+    cpu, memory = cpu - 4, memory - 16 * 2**30 - node.devices * node.hugepages_mib * 2**20
     made = objects(experiment)
     pods = [
         one(made[variant.service], "Deployment")["spec"]["template"]["spec"]
@@ -303,11 +303,33 @@ def test_a_claim_asks_for_neighbours_by_the_attribute_of_its_size(
         ("devices = 8", f'devices = {devices}\nneighbours = "{neighbours}"'),
         ("desired_nodes = 1", "desired_nodes = 0\nmax_nodes = 2"),
     ]
+    if devices == 1:
+        edits.append(("Qwen/Qwen3-32B", "Qwen/Qwen3-8B"))
     if devices < 8:
         edits.append(("tensor_parallel_degree = 32", f"tensor_parallel_degree = {devices * 4}"))
     claim = objects(variation(*edits))["device-claims"][0]["spec"]["spec"]["devices"]
     assert [c["matchAttribute"] for c in claim.get("constraints", [])] == ([attribute] if attribute else [])
     assert claim["requests"][0]["exactly"]["count"] == devices
+
+
+def test_one_chip_needs_no_neighbours_and_sets_pages_aside() -> None:
+    experiment = variation(
+        ("trn2.48xlarge", "trn2.3xlarge"),
+        ("vllm-0.9.1-sdk-2.26.1", "vllm-0.24.0-sdk-2.32.0"),
+        ('"fused"', '"eagle"'),
+        ("logical_core_size = 2\ndevices = 8", "logical_core_size = 2\ndevices = 1"),
+        ("tensor_parallel_degree = 32", "tensor_parallel_degree = 4"),
+        ("desired_nodes = 1", "desired_nodes = 2\nmax_nodes = 2\nallow_unlisted_region = true"),
+    )
+    made = objects(experiment)
+    claim = made["device-claims"][0]["spec"]["spec"]["devices"]
+    assert "constraints" not in claim
+    assert claim["requests"][0]["exactly"]["count"] == 1
+    assert "'trn2.3xlarge'" in claim["requests"][0]["exactly"]["selectors"][0]["cel"]["expression"]
+    for variant in experiment.variants:
+        pod = one(made[variant.service], "Deployment")["spec"]["template"]["spec"]
+        resources = pod["containers"][0]["resources"]
+        assert resources["requests"]["hugepages-2Mi"] == resources["limits"]["hugepages-2Mi"] == "5120Mi"
 
 
 def test_the_device_plugin_is_spelled_in_its_own_way() -> None:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
-from specdec.catalog.chips import INSTANCES
+from specdec.catalog.instances import INSTANCES
 from specdec.experiment.fields import Experiment
 from tests.stack.synthesis import Template, flat
 

@@ -102,6 +102,22 @@ def test_local_disks_become_one_array() -> None:
     assert len(base64.b64encode(user_data.encode())) < 16 * 1024
 
 
+def test_a_node_sets_aside_the_pages_its_servers_ask_for() -> None:
+    small = template(
+        ("trn2.48xlarge", "trn2.3xlarge"),
+        ("vllm-0.9.1-sdk-2.26.1", "vllm-0.24.0-sdk-2.32.0"),
+        ('"fused"', '"eagle"'),
+        ("logical_core_size = 2\ndevices = 8", "logical_core_size = 2\ndevices = 1"),
+        ("tensor_parallel_degree = 32", "tensor_parallel_degree = 4"),
+        ("desired_nodes = 1", "desired_nodes = 2\nmax_nodes = 2\nallow_unlisted_region = true"),
+    )
+    user_data = accelerators(small)[1]["UserData"]["Fn::Base64"]
+    script = user_data.partition("Content-Type: text/x-shellscript")[2]
+    # 5120 MiB in pages of 2 MiB.
+    assert "echo 2560 > /proc/sys/vm/nr_hugepages" in script
+    assert "nr_hugepages" not in accelerators(template())[1]["UserData"]["Fn::Base64"]
+
+
 def test_nodes_have_no_interfaces_of_their_own_without_efa() -> None:
     _, launch = accelerators(template())
     assert not {"NetworkInterfaces", "Placement", "SecurityGroupIds"} & launch.keys()
