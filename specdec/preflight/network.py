@@ -105,7 +105,10 @@ def judge_routes(
         ) or next((t for t in listed if any(a.get("Main") for a in t.get("Associations", []))), None)
         routes = [route for route in (table or {}).get("Routes", []) if route.get("State") != "blackhole"]
         default = any(
-            route.get("DestinationCidrBlock") == "0.0.0.0/0" and any(route.get(kind) for kind in _OUTWARD)
+            route.get("DestinationCidrBlock") == "0.0.0.0/0"
+            and any(route.get(kind) for kind in _OUTWARD)
+            # Nodes have no public address, and an internet gateway serves only those that have one.
+            and not str(route.get("GatewayId", "")).startswith("igw-")
             for route in routes
         )
         endpoint = any(

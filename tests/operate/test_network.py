@@ -18,6 +18,7 @@ EXISTING = experiment_with(
 )
 NAT = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-0a", "State": "active"}
 S3 = {"DestinationPrefixListId": "pl-0a", "GatewayId": "vpce-0a", "State": "active"}
+PUBLIC = {"DestinationCidrBlock": "0.0.0.0/0", "GatewayId": "igw-0a", "State": "active"}
 LOCAL = {"DestinationCidrBlock": "10.0.0.0/16", "GatewayId": "local", "State": "active"}
 
 
@@ -48,6 +49,7 @@ def answers(
         ([subnet("us-east-2b")], [NAT], True, "warning", "70 GB"),
         ([subnet("us-east-2b")], [], True, "blocker", "no route to S3"),
         ([subnet("us-east-2b")], [S3], True, "blocker", "no default route"),
+        ([subnet("us-east-2b")], [PUBLIC, S3], True, "blocker", "no default route"),
         ([subnet("us-east-2b")], [{**NAT, "State": "blackhole"}], True, "blocker", "no route to S3"),
         ([subnet("us-east-2b", VpcId="vpc-9")], [NAT, S3], True, "blocker", "vpc-9"),
         ([subnet("us-east-2b", AvailabilityZone="us-east-2c")], [NAT, S3], True, "blocker", "us-east-2c"),
