@@ -4,7 +4,7 @@
 
 Panels, their series, statistics and expressions are read from the dashboard that the stack would deploy, and
 the values from the datums that would be published. Panels of AWS's own metrics have no data here and are
-drawn empty, with the reason.
+drawn empty, with the reason. Lines over time, which would be single points of one run, are drawn as bars.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COLUMN, ROW = 0.75, 0.42
 
 
 def bodies(
-    experiment: str, services: dict[str, str], test_cases: list[str], llmperf_cases: list[str]
+    experiment: str, services: dict[str, str], test_cases: dict[str, str], llmperf_cases: list[str]
 ) -> dict[str, dict[str, Any]]:
     """The dashboards as deployed: name to body."""
     stack = cdk.Stack(cdk.App(), "Render", env=cdk.Environment(region="us-east-2"))
@@ -99,34 +99,51 @@ def statistic(values: Counter[float], name: str) -> float:
     }[name]
 
 
-def bars(properties: dict[str, Any], data: dict[Place, Counter[float]]) -> list[tuple[str, float, str]]:
+def shown(properties: dict[str, Any], data: dict[Place, Counter[float]]) -> list[tuple[str, float, str]]:
     """(label, value, colour) of each row that is shown and has data."""
     values: dict[str, float] = {}
-    shown: list[tuple[str, float, str]] = []
-    later: list[dict[str, Any]] = []
-    last: list[str] = []
+    found: list[tuple[str, float, str]] = []
+    expressions: list[dict[str, Any]] = []
     for row in properties["metrics"]:
-        words = [one for one in row if isinstance(one, str)]
+        words = [word for word in row if isinstance(word, str)]
         options: dict[str, Any] = row[-1] if isinstance(row[-1], dict) else {}
         if not words:
-            later.append(options)
+            expressions.append(options)
             continue
-        last = [last[index] if word == "." else word for index, word in enumerate(words)]
-        place = (last[0], last[1], tuple(sorted(zip(last[2::2], last[3::2], strict=True))))
+        place = (words[0], words[1], tuple(sorted(zip(words[2::2], words[3::2], strict=True))))
         if place not in data:
             continue
         value = statistic(data[place], options.get("stat", "Average"))
         if "id" in options:
             values[options["id"]] = value
         if options.get("visible", True):
-            shown.append((options.get("label", last[1]), value, options.get("color", "#1f77b4")))
-    for options in later:
-        ratio = re.fullmatch(r"(\w+) / (\w+)", options["expression"])
-        if ratio and ratio[1] in values and ratio[2] in values:
-            shown.append(
-                (options["label"], values[ratio[1]] / values[ratio[2]], options.get("color", "#1f77b4"))
-            )
-    return shown
+            found.append((options.get("label", words[1]), value, options.get("color", "#1f77b4")))
+    for options in expressions:
+        value = evaluate(options["expression"], values)
+        if value is None:
+            continue
+        if "id" in options:
+            values[options["id"]] = value
+        if options.get("visible", True):
+            found.append((options["label"], value, options.get("color", "#1f77b4")))
+    return found
+
+
+def evaluate(formula: str, values: dict[str, float]) -> float | None:
+    """A metric math expression over known values: quotients, and means and least values of lists, in which
+    what has no data is passed over, as CloudWatch does. None for what needs more, or has no data.
+    """
+    if match := re.fullmatch(r"(\S+) / (\w+)", formula):
+        above = values.get(match[1])
+        if above is None and re.fullmatch(r"[\d.e+-]+", match[1]):
+            above = float(match[1])
+        below = values.get(match[2])
+        return above / below if above is not None and below else None
+    if match := re.fullmatch(r"(AVG|MIN)\(\[(.*)\]\)", formula):
+        known = [values[name] for name in match[2].split(", ") if name in values]
+        if known:
+            return min(known) if match[1] == "MIN" else sum(known) / len(known)
+    return None
 
 
 def draw(body: dict[str, Any], data: dict[Place, Counter[float]], target: Path) -> None:
@@ -158,7 +175,7 @@ def draw(body: dict[str, Any], data: dict[Place, Counter[float]], target: Path) 
         panel.text(
             0.01, 1 - 0.3 / widget["height"], properties["title"], va="top", fontsize=12, weight="bold"
         )
-        rows = bars(properties, data)
+        rows = shown(properties, data)
         if not rows:
             panel.text(
                 0.5,
@@ -168,6 +185,12 @@ def draw(body: dict[str, Any], data: dict[Place, Counter[float]], target: Path) 
                 color="#777777",
                 fontsize=11,
             )
+            continue
+        if properties["view"] == "singleValue":
+            for number, (label, value, colour) in enumerate(rows):
+                x = (number + 0.5) / len(rows)
+                panel.text(x, 0.5, f"{value:.3g}", ha="center", va="center", fontsize=22, color=colour)
+                panel.text(x, 0.2, label or "all", ha="center", va="center", fontsize=10)
             continue
         axes: Any = figure.add_axes((left + wide * 0.3, bottom + high * 0.08, wide * 0.62, high * 0.74))
         axes.barh(
@@ -201,7 +224,7 @@ def main() -> None:
             manifest.variants, key=lambda name: manifest.variants[name].get("role") != "baseline"
         )
     }
-    test_cases = list(dict.fromkeys(record.test_case for record in records))
+    test_cases = {record.test_case: record.prompt_class for record in records}
     target.mkdir(parents=True, exist_ok=True)
     for name, body in bodies(manifest.experiment, services, test_cases, llmperf_cases).items():
         draw(body, samples(published), target / f"{name}.png")

@@ -268,7 +268,7 @@ class ExperimentStack(cdk.Stack):
             workloads=workloads,
             alarms=alarms,
             metrics=metrics.ALL,
-            test_cases=list(dict.fromkeys(prompt.test_case for prompt in loaded)),
+            test_cases={prompt.test_case: prompt.prompt_class for prompt in loaded},
             llmperf_test_cases=(
                 list(results.PUBLISHED_CASES) if "llmperf" in experiment.benchmark.lanes else ()
             ),

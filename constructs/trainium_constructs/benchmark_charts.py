@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import get_args
 
 from specdec.metrics.definition import Metric
@@ -25,7 +25,7 @@ class BenchmarkCharts:
         self.variants = variants
         self.colours = dict(zip(variants, cycle(PALETTE, len(variants)), strict=True))
 
-    def answer(self, test_cases: Sequence[str]) -> list[list[Widget]]:
+    def answer(self, test_cases: Collection[str]) -> list[list[Widget]]:
         """Speed-up and parity: what decides."""
         (tpot,) = series.exact([TPOT])
         baseline, *others = self.variants
@@ -70,7 +70,7 @@ class BenchmarkCharts:
             ],
         ]
 
-    def over_load(self, test_cases: Sequence[str], loads: Sequence[float]) -> list[list[Widget]]:
+    def over_load(self, test_cases: Collection[str], loads: Sequence[float]) -> list[list[Widget]]:
         """Speed-up and the whole service at each load."""
         (tpot,) = (one for one in series.BY_LOAD if one.name == TPOT.name)
         baseline, *others = self.variants
@@ -103,7 +103,7 @@ class BenchmarkCharts:
             [bars("Speed-up by load: median TPOT of the baseline / of the variant", speed_ups), *service]
         )
 
-    def exact(self, metrics: Sequence[Metric], test_cases: Sequence[str]) -> list[list[Widget]]:
+    def exact(self, metrics: Sequence[Metric], test_cases: Collection[str]) -> list[list[Widget]]:
         """One chart per metric of the exact lane, median; a second one, 90th percentile, where smaller is
         better.
         """
@@ -122,7 +122,7 @@ class BenchmarkCharts:
             charts.append(bars(f"Whole service: {one.symbol}, mean over runs{unit(one)}", of_variants))
         return pairs(charts)
 
-    def llmperf(self, test_cases: Sequence[str]) -> list[list[Widget]]:
+    def llmperf(self, test_cases: Collection[str]) -> list[list[Widget]]:
         """One chart per published name, and the two derived series."""
         return pairs(
             [

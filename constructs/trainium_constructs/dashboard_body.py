@@ -66,8 +66,16 @@ def metric(
     return [namespace, name, *(word for pair in sorted(dimensions.items()) for word in pair), _given(options)]
 
 
-def expression(formula: str, *, label: str, period: int = _PERIOD, colour: str | None = None) -> Row:
-    """A metric math expression as a row of a chart; ``period`` in seconds."""
+def expression(
+    formula: str,
+    *,
+    label: str,
+    period: int = _PERIOD,
+    colour: str | None = None,
+    identity: str | None = None,
+    visible: bool = True,
+) -> Row:
+    """A metric math expression as a row of a chart; arguments as those of ``metric``."""
     return [
         _given(
             {
@@ -75,6 +83,8 @@ def expression(formula: str, *, label: str, period: int = _PERIOD, colour: str |
                 "color": colour,
                 "expression": formula,
                 "period": None if period == _PERIOD else period,
+                "id": identity,
+                "visible": None if visible else False,
             }
         )
     ]
@@ -90,7 +100,20 @@ def alarm_states(title: str, arns: Sequence[str]) -> Widget:
     return {"type": "alarm", "width": FULL, "height": 3, "properties": {"title": title, "alarms": list(arns)}}
 
 
-def bars(title: str, rows: Iterable[Row]) -> Widget:
+def numbers(title: str, rows: Iterable[Row], *, width: int, whole_range: bool = True) -> Widget:
+    """One figure per row: over the time range shown, or, without ``whole_range``, its last value."""
+    properties: dict[str, Any] = {
+        "view": "singleValue",
+        "title": title,
+        "region": Aws.REGION,
+        "metrics": list(rows),
+        "setPeriodToTimeRange": whole_range,
+        "sparkline": False,
+    }
+    return {"type": "metric", "width": width, "height": 4, "properties": properties}
+
+
+def bars(title: str, rows: Iterable[Row], *, height: int = 8) -> Widget:
     """One bar per row over the time range shown."""
     properties = {
         "view": "bar",
@@ -100,11 +123,11 @@ def bars(title: str, rows: Iterable[Row]) -> Widget:
         **_from_zero(),
         "setPeriodToTimeRange": True,
     }
-    return {"type": "metric", "width": HALF, "height": 8, "properties": properties}
+    return {"type": "metric", "width": HALF, "height": height, "properties": properties}
 
 
-def trend(title: str, rows: Iterable[Row]) -> Widget:
-    """One line per row, as large as bars."""
+def trend(title: str, rows: Iterable[Row], *, width: int = HALF, height: int = 8) -> Widget:
+    """One line per row, as large as bars unless said otherwise."""
     properties = {
         "view": "timeSeries",
         "title": title,
@@ -112,7 +135,7 @@ def trend(title: str, rows: Iterable[Row]) -> Widget:
         "metrics": list(rows),
         **_from_zero(),
     }
-    return {"type": "metric", "width": HALF, "height": 8, "properties": properties}
+    return {"type": "metric", "width": width, "height": height, "properties": properties}
 
 
 def lines(

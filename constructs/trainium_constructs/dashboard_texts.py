@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-HOW_TO_READ = """# Does speculative decoding pay?
+FIRST = """# Does speculative decoding pay?
+**Speed-up** is the baseline's median time per output token divided by the variant's: above 1 it pays, where \
+**parity** is 100 %. Numbers
+are over the time range chosen above, lines over its hours with runs. These are medians without intervals: \
+`specdec report` decides."""
+
+HOW_TO_READ = """## By test case
 **Speed-up** is the median time per output token (TPOT) of the baseline divided by the variant's, per test \
 case, over the time range
 chosen above: 1 is no gain, 3 is three times faster, below 1 speculation slows the service down.

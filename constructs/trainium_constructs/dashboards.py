@@ -6,7 +6,7 @@ benchmark publishes, ``container_insights`` for what AWS emits. No metric name i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, get_args
 
 from aws_cdk import Aws
@@ -18,6 +18,7 @@ from specdec.runs.record import Outcome
 from trainium_constructs import dashboard_texts as texts
 from trainium_constructs.benchmark_charts import BenchmarkCharts
 from trainium_constructs.dashboard_body import alarm_states, dashboard, text
+from trainium_constructs.decision_charts import DecisionCharts
 from trainium_constructs.machine_charts import MachineCharts
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Dashboards(Construct):
         workloads: the servers.
         alarms: shown with their state.
         metrics: the metrics of the exact lane.
-        test_cases: test cases of the exact lane.
+        test_cases: test cases of the exact lane, each with its class of prompts.
         llmperf_test_cases: test cases of the LLMPerf lane; empty leaves its section out.
         loads: of a benchmark with several; empty leaves their charts out.
         node_usd_per_hour: price of an accelerator node; None leaves the spend chart out.
@@ -69,7 +70,7 @@ class Dashboards(Construct):
         workloads: Workloads,
         alarms: Alarms,
         metrics: Sequence[Metric],
-        test_cases: Sequence[str],
+        test_cases: Mapping[str, str],
         llmperf_test_cases: Sequence[str] = (),
         loads: Sequence[float] = (),
         node_usd_per_hour: float | None = None,
@@ -78,12 +79,22 @@ class Dashboards(Construct):
         variants = [server.variant for server in workloads.servers]
         _refuse_too_many(metrics, test_cases, llmperf_test_cases, variants, len(loads))
         charts = BenchmarkCharts(experiment, variants)
+        decision = DecisionCharts(
+            charts,
+            test_cases,
+            shares={server.variant: server.devices / accelerators.devices for server in workloads.servers},
+            cluster_name=cluster.name,
+            system_nodes=system_nodes.count,
+            node_usd_per_hour=node_usd_per_hour,
+        )
         dashboard(
             self,
             "Experiment",
             name=cluster.name,
             shows="P7D",
             rows=[
+                [text(texts.FIRST, 3)],
+                *decision.screen(loads),
                 [text(texts.HOW_TO_READ, 8)],
                 *charts.answer(test_cases),
                 *(charts.over_load(test_cases, loads) if loads else []),
@@ -122,16 +133,18 @@ class Dashboards(Construct):
 
 def _refuse_too_many(
     metrics: Sequence[Metric],
-    test_cases: Sequence[str],
-    llmperf_test_cases: Sequence[str],
+    test_cases: Sized,
+    llmperf_test_cases: Sized,
     variants: list[str],
     loads: int,
 ) -> None:
     per_widget = len(variants) * max(len(test_cases), len(llmperf_test_cases), len(get_args(Outcome)))
-    # Speed-up draws two metrics and an expression for each bar.
-    widest = max(per_widget, 3 * len(test_cases) * max(1, loads) * (len(variants) - 1))
+    # Speed-up draws two metrics and an expression for each bar, and a mean for each class.
+    widest = max(per_widget, 4 * len(test_cases) * max(1, loads) * (len(variants) - 1))
+    # Of each test case and variant: every metric twice, five and six more in the two speed-ups and parities,
+    # and three rows of each speed-up by load.
     total = len(variants) * (
-        len(test_cases) * (2 * len(metrics) + 5 + 3 * loads)
+        len(test_cases) * (2 * len(metrics) + 11 + 6 * loads)
         + len(llmperf_test_cases) * len(series.LLMPERF)
         + loads * len(series.SERVICE_BY_LOAD)
     )

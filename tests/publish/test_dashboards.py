@@ -23,10 +23,11 @@ from tests.publish.test_datums import manifest
 from trainium_constructs import container_insights as insights
 from trainium_constructs.alarms import Alarms
 from trainium_constructs.dashboards import Dashboards
+from trainium_constructs.decision_charts import HEIGHT
 from trainium_constructs.workloads import Server
 
 SERVICES = {"baseline": "qwen-vllm", "speculative": "qwen-sd-vllm", "tuned": "qwen-tuned-vllm"}
-CASES = ["count", "sonnet"]
+CASES = {"count": "structured", "sonnet": "open"}
 WATCHED: dict[str, Any] = {
     "experiment": "exp",
     "cluster": SimpleNamespace(name="exp-us"),
@@ -198,7 +199,7 @@ def test_device_groups_follow_what_each_variant_claims() -> None:
 
 def test_speed_up_is_baseline_over_variant(bodies: dict[str, dict[str, Any]]) -> None:
     widget = next(
-        w for w in bodies["exp-us"]["widgets"] if w["properties"].get("title", "").startswith("Speed-up")
+        w for w in bodies["exp-us"]["widgets"] if w["properties"].get("title", "").startswith("Speed-up: ")
     )
     rows = widget["properties"]["metrics"]
     expressions = [row[0]["expression"] for row in rows if isinstance(row[0], dict)]
@@ -209,6 +210,55 @@ def test_speed_up_is_baseline_over_variant(bodies: dict[str, dict[str, Any]]) ->
     variants = {key: dimensions["Variant"] for key, (_, _, dimensions) in zip(ids, resolved, strict=True)}
     assert {variants[f"b{number}"] for number in range(4)} == {"baseline"}
     assert [variants[f"v{number}"] for number in range(4)] == ["speculative", "tuned"] * 2
+
+
+def _first_screen(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The widgets above the first section on single test cases."""
+    below = next(
+        w["y"] for w in body["widgets"] if w["properties"].get("markdown", "").startswith("## By test case")
+    )
+    return [widget for widget in body["widgets"] if widget["y"] < below]
+
+
+@pytest.mark.parametrize("more", [{}, {"loads": (1.0, 4.0)}, {"node_usd_per_hour": None}])
+def test_what_one_decides_on_is_on_one_screen(more: dict[str, Any]) -> None:
+    stack = cdk.Stack(cdk.App(), "S", env=cdk.Environment(region="us-east-2"))
+    build(stack, **more)
+    body = dashboard_bodies(dict(Template.from_stack(stack).to_json()))["exp-us"]
+    widgets = _first_screen(body)
+    assert max(widget["y"] + widget["height"] for widget in widgets) <= HEIGHT
+    titles = " ".join(widget["properties"].get("title", "") for widget in widgets)
+    wanted = ["Speed-up, mean", "by class over runs", "Parity", "Goodput"]
+    wanted += [] if "node_usd_per_hour" in more else ["USD per million output tokens", "USD spent"]
+    wanted += ["Speed-up by load"] if "loads" in more else ["Output tokens per second"]
+    assert [words for words in wanted if words not in titles] == []
+    views = [widget["properties"]["view"] for widget in widgets if widget["type"] == "metric"]
+    assert views.count("singleValue") >= 3
+    assert views.count("timeSeries") >= 3
+    for widget in widgets:
+        _require_whole_math(widget["properties"].get("metrics", []))
+
+
+def _require_whole_math(rows: list[list[Any]]) -> None:
+    """Every id stands once, and an expression uses what its own chart has."""
+    options = [row[-1] for row in rows]
+    ids = [option["id"] for option in options if "id" in option]
+    assert len(ids) == len(set(ids))
+    functions = {"AVG", "MIN", "SUM", "IF", "FILL", "PERIOD", "RUNNING_SUM", "SEARCH"}
+    for option in options:
+        formula = re.sub(r"'[^']*'", "", option.get("expression", ""))
+        assert set(re.findall(r"[A-Za-z_]\w*", formula)) <= {*ids, *functions}, formula
+
+
+def test_cost_is_of_the_variants_share_of_a_node(bodies: dict[str, dict[str, Any]]) -> None:
+    (widget,) = [
+        w
+        for w in bodies["exp-us"]["widgets"]
+        if w["properties"].get("title") == "USD per million output tokens"
+    ]
+    formulas = [row[-1]["expression"] for row in widget["properties"]["metrics"] if "expression" in row[-1]]
+    # Half of a node of 35.76 USD an hour at 100 tokens per second: 17.88 / 360,000 * 1e6 = 49.67 USD.
+    assert float(formulas[0].split(" / ")[0]) / 100 == pytest.approx(49.67, abs=0.01)
 
 
 def test_every_chart_has_a_title_and_the_page_no_overlap(bodies: dict[str, dict[str, Any]]) -> None:
@@ -245,7 +295,7 @@ def test_several_loads_are_drawn_as_they_are_published() -> None:
 def test_more_than_cloudwatch_draws_is_refused() -> None:
     stack = cdk.Stack(cdk.App(), "S")
     with pytest.raises(ValueError, match="Use fewer test cases"):
-        build(stack, test_cases=[f"case-{number}" for number in range(120)])
+        build(stack, test_cases={f"case-{number}": "open" for number in range(120)})
 
 
 def test_without_a_price_there_is_no_spend_and_the_text_says_why() -> None:
