@@ -14,7 +14,7 @@ from specdec.errors import EXIT_INTERRUPTED, EXIT_OK, BadInputError, Environment
 if TYPE_CHECKING:
     from specdec.experiment.fields import Experiment
     from specdec.rehearsal.engines import Engine
-    from specdec.rehearsal.run import Outcome
+    from specdec.rehearsal.settings import Outcome
 
 
 _LAST_PORT = 65535
@@ -57,6 +57,12 @@ _LAST_PORT = 65535
 )
 @click.option("--test-case", "test_cases", multiple=True, help="Only this test case; may be given again.")
 @click.option(
+    "--loads/--no-loads",
+    default=True,
+    help="Measure a draft model with one and with four requests in flight too, where it stops paying; not"
+    " with --quick or --test-case.  [default: --loads]",
+)
+@click.option(
     "--quick",
     is_flag=True,
     help="One short prompt per test case: shows that everything works, too little for a verdict.",
@@ -77,12 +83,13 @@ def command(
     speculative: str | None,
     port: int | None,
     test_cases: tuple[str, ...],
+    loads: bool,
     quick: bool,
     offline: bool,
     keep: bool,
     end: bool,
 ) -> int:
-    """Run the whole experiment on this machine: no account, no accelerator. About four minutes on two cores.
+    """Run the whole experiment on this machine: no account, no accelerator. About five minutes on two cores.
 
     The real CDK deploys the real stack into an embedded AWS account, two servers infer with and without
     speculation, the benchmark measures them, metrics and records are published and read back, the verdict is
@@ -119,14 +126,29 @@ def command(
                 f" ({', '.join(f'{k.name}, process {k.pid}' for k in stayed)})",
                 remedy="End it: uv run specdec rehearse --end",
             )
-        from specdec.rehearsal.run import Settings, rehearse
+        from specdec.rehearsal.run import rehearse
+        from specdec.rehearsal.settings import Settings
 
+        whole = name == "llama.cpp" and not (baseline or speculative or quick or test_cases)
         settings = Settings(
-            experiment=experiment, path=path, runs=out, quick=quick, keep=keep, test_cases=test_cases
+            experiment=experiment,
+            path=path,
+            runs=out,
+            quick=quick,
+            keep=keep,
+            test_cases=test_cases,
+            load_engine=_load_engine() if whole and loads else None,
         )
         outcome = rehearse(settings, _engine(experiment, name, model, baseline, speculative, port, keep))
     _show(outcome)
     return outcome.status
+
+
+def _load_engine() -> Engine:
+    from specdec.rehearsal.emulator.embedded import cache_folder
+    from specdec.rehearsal.engines.llamacpp import DRAFT_MODEL, LlamaCpp
+
+    return LlamaCpp(cache=cache_folder(os.environ) / "weights", setup=DRAFT_MODEL)
 
 
 def _engine(
@@ -175,12 +197,15 @@ def _refuse_model(model: str | None, why: str) -> None:
 
 
 def _show(outcome: Outcome) -> None:
-    from specdec.rehearsal.run import EMULATED
+    from specdec.rehearsal.settings import EMULATED
 
     if outcome.report is not None:
         from specdec.report import terminal
 
         terminal.show(outcome.report.verdict)
+    if outcome.over_load is not None:
+        console.say(f"over load, with a draft model: {outcome.over_load.verdict.sentence}")
+        console.say(f"report over load: {outcome.over_load.html}")
     for what, how in EMULATED.items():
         console.say(f"not real here: {what}: {how}")
     if outcome.report is not None:

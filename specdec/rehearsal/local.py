@@ -38,6 +38,7 @@ def cut(experiment: Experiment, output_tokens: int) -> Experiment:
             "schedule": "alternate",
             "arrival": "closed",
             "rate": None,
+            "loads": (),
         }
     )
     return experiment.model_copy(update={"benchmark": benchmark})

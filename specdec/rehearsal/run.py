@@ -6,7 +6,6 @@ metrics and records published and read back, verdict, destruction, and a look fo
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
 import tempfile
@@ -15,74 +14,21 @@ import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specdec import atomic, console
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EnvironmentFault, SpecdecError
-from specdec.rehearsal import kept, local, packages
+from specdec.rehearsal import kept, local, over_load, packages
 from specdec.rehearsal.emulator import CHECKOUT, EmbeddedAws
+from specdec.rehearsal.settings import Outcome, Settings, environment_of, plan_of
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Plan
-    from specdec.experiment.fields import Experiment, Variant
+    from specdec.experiment.fields import Variant
     from specdec.rehearsal.cdk import Cdk
     from specdec.rehearsal.engines import Engine, Service
-    from specdec.report import Written
     from specdec.runs.manifest import RunManifest
-
-QUICK_OUTPUT_TOKENS = 48
-
-EMULATED = {
-    "AWS": (
-        "an emulator took the stack (ministack): it accepts more than AWS does, and there is no capacity to"
-        " run out of"
-    ),
-    "Kubernetes": "there is no cluster: the manifests that would be applied were recorded, and no pod ran",
-    "Trainium": "the services are a small model on this machine's CPU",
-}
-"""What is not the real thing, as the manifest and the report say it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What to rehearse.
-
-    Attributes:
-        experiment: the experiment.
-        path: its file.
-        runs: folder of runs.
-        quick: fewer prompts and shorter answers: for a look at the machinery, too few for a verdict.
-        keep: leave the embedded account and the servers running.
-        test_cases: only these; all by default.
-    """
-
-    experiment: Experiment
-    path: Path
-    runs: Path
-    quick: bool = False
-    keep: bool = False
-    test_cases: tuple[str, ...] = ()
-
-
-@dataclass
-class Outcome:
-    """How a rehearsal went.
-
-    Attributes:
-        status: process exit status.
-        folder: the run folder, if anything was measured.
-        report: the report, if the run is whole.
-        seconds: by phase.
-        kept: what was left running.
-    """
-
-    status: int = EXIT_FAILED
-    folder: Path | None = None
-    report: Written | None = None
-    seconds: dict[str, float] = field(default_factory=dict[str, float])
-    kept: list[kept.Kept] = field(default_factory=list[kept.Kept])
 
 
 def rehearse(settings: Settings, engine: Engine) -> Outcome:
@@ -133,11 +79,15 @@ class Rehearsal:
             cdk = self._deploy(aws, state)
             with self._phase("making the model ready") as step:
                 self._await(weights, step)
-            services = self._serve(state)
-            manifest = self._measure(services)
-            if manifest.status == "complete":
-                self._publish(aws)
-            self._report()
+            services: tuple[Service, ...] = ()
+            # First, so that the run that `specdec report` finds by itself is the experiment's.
+            manifest = self._measure_over_load(state, cleaning)
+            if manifest is None or manifest.status == "complete":
+                services = self._serve(state)
+                manifest = self._measure(services)
+                if manifest.status == "complete":
+                    self._publish(aws)
+                self._report()
             if self._settings.keep and manifest.status == "complete":
                 self._keep(aws, services)
             else:
@@ -145,6 +95,24 @@ class Rehearsal:
                 self._destroy(aws, cdk)
         self._conclude(manifest)
         return self._outcome
+
+    def _measure_over_load(self, state: Path, cleaning: ExitStack) -> RunManifest | None:
+        """A draft model at two loads, with servers of its own; None where it is left out."""
+        from specdec.report import write
+
+        engine, variants = self._settings.load_engine, over_load.variants(self._experiment)
+        if engine is None or not variants:
+            return None
+        cleaning.callback(engine.stop)
+        with self._phase("starting a draft model's services") as step:
+            engine.prepare(step.update)
+            services = engine.start(variants, state / "load-servers", step.update)
+        plan = over_load.plan_of(self._experiment, services, environment_of(self._settings, engine))
+        manifest = self._carry_out(plan, engine)
+        engine.stop()
+        with self._phase("judging over load"):
+            self._outcome.over_load = write(self._folder)
+        return manifest
 
     @contextmanager
     def _phase(self, title: str) -> Generator[console.Progress]:
@@ -226,11 +194,13 @@ class Rehearsal:
         )
 
     def _measure(self, services: Sequence[Service]) -> RunManifest:
+        return self._carry_out(plan_of(self._settings, services, self._engine), self._engine)
+
+    def _carry_out(self, plan: Plan, engine: Engine) -> RunManifest:
         from specdec.benchmark.run import RunEvent, run
         from specdec.benchmark.standing import Standing
 
         standing = Standing()
-        plan = plan_of(self._settings, services, self._engine)
         folder = self._settings.runs / plan.run
         self._outcome.folder = folder
         with self._phase(f"measuring into {folder}") as step:
@@ -242,14 +212,14 @@ class Rehearsal:
             manifest = run(plan, folder, on_event=show)
             step.outcome = manifest.status
         if manifest.status == "failed":
-            self._blame(manifest)
+            self._blame(manifest, engine)
         return manifest
 
-    def _blame(self, manifest: RunManifest) -> None:
+    def _blame(self, manifest: RunManifest, engine: Engine) -> None:
         """Raises the reason a run failed: first of all, a server that ended."""
         records = f"The records until then are in {self._outcome.folder}"
         try:
-            self._engine.watch()
+            engine.watch()
         except SpecdecError as died:
             raise SpecdecError(f"The measurement failed: {died}", remedy=records) from None
         raise SpecdecError(f"The measurement failed: {manifest.problem}", remedy=records)
@@ -343,36 +313,3 @@ class Rehearsal:
 
 
 _RUN_BYTES = 256 << 20
-
-
-def plan_of(settings: Settings, services: Sequence[Service], engine: Engine) -> Plan:
-    """What the rehearsal measures: the experiment's exact lane, cut to what this machine can do in a few
-    minutes.
-
-    The configuration in the manifest is the one that ran; ``environment.experiment_hash`` is that of the
-    experiment's file.
-    """
-    from specdec.benchmark.plan import Plan
-
-    experiment = settings.experiment
-    cut = local.cut(experiment, QUICK_OUTPUT_TOKENS if settings.quick else local.OUTPUT_TOKENS)
-    environment: dict[str, Any] = {
-        "engine": engine.facts(),
-        "emulated": {
-            **EMULATED,
-            **{f"engine, {number}": limit for number, limit in enumerate(engine.limits, 1)},
-        },
-        "experiment_hash": experiment.configuration_hash(),
-    }
-    plan = Plan.from_experiment(
-        cut, {s.variant: s.url for s in services}, base=settings.path.parent, environment=environment
-    )
-    plan = local.as_served(plan, services)
-    if settings.test_cases:
-        plan = plan.only(settings.test_cases)
-    if settings.quick:
-        first = {prompt.test_case: prompt for prompt in reversed(plan.prompts)}
-        plan = dataclasses.replace(
-            plan, prompts=tuple(prompt for prompt in plan.prompts if first[prompt.test_case] is prompt)
-        )
-    return plan

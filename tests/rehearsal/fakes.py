@@ -14,7 +14,8 @@ from specdec.experiment.reading import load
 from specdec.rehearsal.emulator import CHECKOUT, EmbeddedAws
 from specdec.rehearsal.engines import Progress, Service
 from specdec.rehearsal.engines.processes import Launch, Servers
-from specdec.rehearsal.run import Rehearsal, Settings
+from specdec.rehearsal.run import Rehearsal
+from specdec.rehearsal.settings import Settings
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Variant

@@ -25,7 +25,8 @@ from specdec.rehearsal.engines.guardian import guard
 from specdec.rehearsal.engines.llamacpp import LlamaCpp, require_free
 from specdec.rehearsal.engines.processes import Launch, Servers
 from specdec.rehearsal.engines.vllm_cpu import VllmCpu, command
-from specdec.rehearsal.run import Outcome
+from specdec.rehearsal.settings import Outcome
+from specdec.runs.folder import latest, read_run
 from tests.rehearsal.fakes import GoldenEngine, Grounded, free_port, settings
 
 
@@ -57,6 +58,25 @@ def test_a_whole_rehearsal_leaves_a_finished_run_and_no_process(tmp_path: Path) 
     assert outcome.report is not None
     assert outcome.report.verdict.status == "complete"
     assert all(service.pid and gone(service.pid) for service in engine.services)
+
+
+def test_a_measurement_over_load_has_servers_of_its_own_and_stands_before_the_run(tmp_path: Path) -> None:
+    engine, other = GoldenEngine(), GoldenEngine()
+    outcome = Grounded(settings(tmp_path, quick=True, load_engine=other), engine).run()
+    assert outcome.status == 0
+    assert outcome.over_load is not None
+    assert outcome.folder is not None
+    # What `specdec report` finds by itself is the experiment's own run.
+    assert latest(tmp_path) == outcome.folder
+    first = outcome.over_load.html.parent
+    assert first.name < outcome.folder.name
+    loads = outcome.over_load.verdict.loads
+    assert loads is not None
+    assert loads.loads == (1.0, 4.0)
+    assert {row.prompt_class for row in loads.rows} == {"open", "structured"}
+    manifest = read_run(first).manifest
+    assert [point.end for point in manifest.points] == ["complete"] * 4
+    assert all(service.pid and gone(service.pid) for service in (*engine.services, *other.services))
 
 
 def test_a_server_that_dies_in_mid_run_ends_it_with_the_reason_and_keeps_the_records(tmp_path: Path) -> None:
