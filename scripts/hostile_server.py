@@ -107,6 +107,9 @@ class Server:
                 break
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.LimitOverrunError, ValueError):
             pass
+        except asyncio.CancelledError:
+            # The end of the server: asyncio would report a connection that it cancelled.
+            pass
         finally:
             writer.close()
 

@@ -106,7 +106,7 @@ class Client:
         Raises nothing for what the server does: the outcome says it. A task cancelled after sending gets the
         record of what had come, outcome ``cancelled``, and is to end then.
         """
-        body = json.dumps(request_body(self.target, job, plan), ensure_ascii=False).encode()
+        body = json.dumps(request_body(self.target, job, plan), ensure_ascii=False, allow_nan=False).encode()
         path = "/v1/chat/completions" if plan.api == "chat" else "/v1/completions"
         blank = _blank(self.target, job, plan)
         while True:

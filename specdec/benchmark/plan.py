@@ -348,5 +348,5 @@ class Plan:
 
 def hash_of(configuration: dict[str, Any]) -> str:
     """12 hex digits over plain data, as ``Experiment.configuration_hash`` makes them."""
-    canonical = json.dumps(configuration, sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps(configuration, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]

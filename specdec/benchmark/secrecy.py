@@ -30,7 +30,12 @@ class Secrets:
             for part in (value, *value.split()):
                 if len(part) >= SHORTEST:
                     # As a server may repeat it: in an address, in JSON, or in the repr of a message.
-                    forms |= {part, quote(part, safe=""), json.dumps(part)[1:-1], repr(part)[1:-1]}
+                    forms |= {
+                        part,
+                        quote(part, safe=""),
+                        json.dumps(part, allow_nan=False)[1:-1],
+                        repr(part)[1:-1],
+                    }
         self._forms = sorted(forms, key=len, reverse=True)
 
     def hide(self, text: str) -> str:

@@ -44,7 +44,7 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
 )
 @click.option(
     "--batch-ms",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=0.0,
     show_default=True,
     help="Time that every further request in service adds to a step.",

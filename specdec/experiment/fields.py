@@ -195,7 +195,7 @@ class Experiment(Section):
 
     def configuration_hash(self) -> str:
         """12 hex digits over ``resolved()``: same hash, same experiment."""
-        canonical = json.dumps(self.resolved(), sort_keys=True, separators=(",", ":"))
+        canonical = json.dumps(self.resolved(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 

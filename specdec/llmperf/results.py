@@ -99,7 +99,7 @@ class Arguments:
             "timeout": self.timeout,
             "num-concurrent-requests": self.num_concurrent_requests,
             "llm-api": "openai",
-            "additional-sampling-params": json.dumps(sampling),
+            "additional-sampling-params": json.dumps(sampling, allow_nan=False),
             "results-dir": results,
         }
         return [part for name, value in values.items() for part in (f"--{name}", str(value))]
@@ -326,7 +326,9 @@ def _quiet_faults(
 def save(folder: Path, cases: list[Case]) -> None:
     """Writes the lane's results into a run folder."""
     content = [dataclasses.asdict(case) for case in cases]
-    atomic.write(folder / FILE, json.dumps({"commit": COMMIT, "cases": content}, indent=1) + "\n")
+    atomic.write(
+        folder / FILE, json.dumps({"commit": COMMIT, "cases": content}, indent=1, allow_nan=False) + "\n"
+    )
 
 
 def load(folder: Path) -> list[Case]:

@@ -73,7 +73,7 @@ class Kubectl:
         with tempfile.TemporaryDirectory() as folder:
             config = Path(folder) / "kubeconfig"
             config.touch(mode=0o600)
-            config.write_text(json.dumps(self._config()), encoding="utf-8")
+            config.write_text(json.dumps(self._config(), allow_nan=False), encoding="utf-8")
             command = [
                 self._kubectl,
                 "--kubeconfig",

@@ -37,7 +37,8 @@ KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
 """What S3 and EKS do with a key on behalf of who reads or writes."""
 
 _ALL = json.dumps(
-    {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+    {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]},
+    allow_nan=False,
 )
 
 
@@ -77,7 +78,7 @@ def boundary(scope: Scope) -> Iterator[Finding]:
         document = iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
         answer = iam.simulate_custom_policy(
             PolicyInputList=[_ALL],
-            PermissionsBoundaryPolicyInputList=[json.dumps(document)],
+            PermissionsBoundaryPolicyInputList=[json.dumps(document, allow_nan=False)],
             ActionNames=list(needed_actions(scope.experiment, scope.region)),
         )
     yield judge_boundary(arn, answer["EvaluationResults"])

@@ -99,7 +99,7 @@ class Datum:
     def size(self) -> int:
         """Bytes the datum takes in a request, at most: its JSON form, which CBOR undercuts."""
         plain: dict[str, Any] = {**self.request(), "Timestamp": self.timestamp.isoformat()}
-        return len(json.dumps(plain).encode()) + 2
+        return len(json.dumps(plain, allow_nan=False).encode()) + 2
 
 
 def of_run(

@@ -57,4 +57,4 @@ class Journal:
             state: sorted(key for key, own in self._states.items() if own == state)
             for state in ("sending", "sent")
         }
-        atomic.write(self._path, json.dumps(content, indent=1))
+        atomic.write(self._path, json.dumps(content, indent=1, allow_nan=False))

@@ -49,7 +49,9 @@ def artifact_path(experiment: Experiment, variant: Variant) -> str:
     """Key prefix of the variant's artifact in the bucket, ``artifacts/<16 hex digits>``, without a trailing
     slash.
     """
-    canonical = json.dumps(artifact_configuration(experiment, variant), sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps(
+        artifact_configuration(experiment, variant), sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
     return ARTIFACTS + hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 

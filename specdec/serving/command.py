@@ -194,4 +194,4 @@ def server_environment(experiment: Experiment) -> dict[str, str]:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
