@@ -18,6 +18,7 @@ from specdec.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PIPE, EnvironmentFaul
 COMMANDS = {
     "rehearse": "Run the whole experiment on this machine: no account, no accelerator.",
     "check": "Find out before spending what would fail, and what an hour costs.",
+    "forecast": "Forecast what a draft would gain, from answers that are logged already.",
     "estimate": "List what an hour costs and what a token may cost, without asking AWS.",
     "manifests": "Print every Kubernetes object of the experiment.",
     "stacks": "Show how mature each serving stack is and what it can do.",

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from specdec.benchmark.client import Timeouts
 from specdec.benchmark.http1 import Endpoint
 from specdec.benchmark.secrecy import Secrets
-from specdec.catalog.models import same_model
 from specdec.errors import BadInputError, Mistake
 from specdec.experiment.loads import load_mistakes
 from specdec.prompts import sets as prompt_sets
@@ -59,7 +58,6 @@ class Target:
         model: name to ask for; None asks the server, which then must serve exactly one.
         mode, draft, window: of the variant, None for a baseline or where not known.
         engine: ``owned_by`` of the served model, filled in by the run.
-        expected: model that mode, draft and window are said of; a server of another model has none of them.
     """
 
     variant: str
@@ -70,14 +68,6 @@ class Target:
     draft: str | None = None
     window: int | None = None
     engine: str | None = None
-    expected: str | None = None
-
-    def as_served(self, model: str, engine: str | None) -> Target:
-        """With what the server says of itself; a stranger loses what the experiment says of its variant."""
-        served = replace(self, model=model, engine=engine)
-        if self.expected is None or same_model(model, self.expected):
-            return served
-        return replace(served, mode=None, draft=None, window=None)
 
     @property
     def address(self) -> str:
@@ -298,8 +288,6 @@ class Plan:
         benchmark = experiment.benchmark
         closed = benchmark.arrival == "closed"
         concurrency = int(max(benchmark.loads)) if benchmark.loads and closed else benchmark.concurrency
-        # A rehearsal says itself what its services really are.
-        local = bool(environment and environment.keys() & {"engine", "emulated"})
         ordered = sorted(experiment.variants, key=lambda variant: variant.name != experiment.baseline.name)
         return cls(
             run=run or new_run_id(),
@@ -314,7 +302,6 @@ class Plan:
                     mode=variant.mode,
                     draft=variant.draft,
                     window=variant.window,
-                    expected=None if local else experiment.serving.target,
                 )
                 for variant in ordered
                 if variant.name in urls

@@ -10,7 +10,7 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -269,7 +269,7 @@ async def _served(target: Target, plan: Plan) -> Target:
             raise BadInputError(
                 target.address, [Mistake("model", target.model, "is not served", f"Use {_some(listed)}")]
             )
-        return target.as_served(target.model, listed.get(target.model))
+        return replace(target, engine=listed.get(target.model))
     if len(listed) != 1:
         problem = (
             f"serves {len(listed)} models" if status == 200 else f"answers GET /v1/models with HTTP {status}"
@@ -279,7 +279,7 @@ async def _served(target: Target, plan: Plan) -> Target:
             target.address, [Mistake("model", None, f"is not given, and the server {problem}", ways)]
         )
     model, engine = next(iter(listed.items()))
-    return target.as_served(model, engine)
+    return replace(target, model=model, engine=engine)
 
 
 def _models(body: str) -> dict[str, str | None]:

@@ -31,8 +31,8 @@ class _Lines:
         return known
 
 
-def render(report: Content, digest: str) -> str:
-    """The whole page; ``digest`` is the SHA-256 of the records it was computed from."""
+def render(report: Content, digest: str | None) -> str:
+    """The whole page; ``digest`` is the SHA-256 of the records it was computed from, None without any."""
     from jinja2 import BaseLoader, Environment, StrictUndefined
     from markupsafe import Markup
 

@@ -7,8 +7,8 @@ import re
 from specdec.report.content import Cell, Command, Content, Part, Table, Text, parts, shown
 
 
-def render(report: Content, digest: str) -> str:
-    """The whole document; ``digest`` is the SHA-256 of the records it was computed from."""
+def render(report: Content, digest: str | None) -> str:
+    """The whole document; ``digest`` is the SHA-256 of the records it was computed from, None without any."""
     blocks = [f"# {_escape(report.headline)}"]
     blocks += [_escape(line) for line in (report.sure, report.title) if line]
     if report.tallies:
@@ -27,6 +27,8 @@ def render(report: Content, digest: str) -> str:
         blocks += [_table(table) for table in section.tables]
         for fold in section.folds:
             blocks += [f"### {_escape(fold.title)}", *(_table(table) for table in fold.tables)]
+    if digest is None:
+        return "\n\n".join(blocks) + "\n"
     blocks.append(
         f"Computed from `records.jsonl` (SHA-256 `{digest}`). `report.json` names the lines behind every"
         " number."

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specdec.errors import EnvironmentFault
+from specdec.forecast.lookup import matched_tokens
+from specdec.forecast.shipped import packaged
 from specdec.rehearsal.engines import Progress, Service, weights
-from specdec.rehearsal.engines.llamacpp_server import MATCHED_TOKENS, matched_tokens
+from specdec.rehearsal.engines.llamacpp_server import MATCHED_TOKENS
 from specdec.rehearsal.engines.processes import Launch, Servers
 
 if TYPE_CHECKING:
@@ -35,12 +37,14 @@ class Setup:
         bits: of the target's floats.
         draft_model: whether proposals come from a draft model, the same weights as shipped (Q4_1), and not
             from look-up in the context.
+        draft: GGUF file of the draft model; None for the shipped one.
         slots: requests that a server decodes together.
         threads: of each server.
     """
 
     bits: weights.Bits = 16
     draft_model: bool = False
+    draft: Path | None = None
     slots: int = 1
     threads: int = 1
 
@@ -96,7 +100,7 @@ class LlamaCpp:
         for module, package in (("xllamacpp", "xllamacpp"), ("gguf", "gguf")):
             if importlib.util.find_spec(module) is None:
                 raise EnvironmentFault(f"The package {package} is not installed", remedy="Run: uv sync")
-        weights.packaged()
+        packaged()
         for port in self._ports:
             require_free(port)
 
@@ -133,8 +137,13 @@ class LlamaCpp:
 
     def _speculative(self, plain: Service, window: int) -> Service:
         if self._setup.draft_model:
-            return dataclasses.replace(plain, mode="draft", draft=f"{weights.MODEL} (Q4_1)", window=window)
-        source = f"look-up of the last {matched_tokens(window)} tokens in the context"
+            return dataclasses.replace(
+                plain,
+                mode="draft",
+                draft=self._setup.draft.stem if self._setup.draft else f"{weights.MODEL} (Q4_1)",
+                window=window,
+            )
+        source = f"look-up of the last {matched_tokens(window, MATCHED_TOKENS)} tokens in the context"
         return dataclasses.replace(plain, mode="ngram", draft=source, window=window)
 
     def watch(self) -> None:
@@ -152,7 +161,7 @@ class LlamaCpp:
             ),
             "weights_sha256": self._weights.sha256 if self._weights else None,
             "speculation": (
-                f"draft model: the same weights as shipped, {weights.packaged().name}"
+                f"draft model: the same weights as shipped, {(self._setup.draft or packaged()).name}"
                 if self._setup.draft_model
                 else f"ngram_simple: what followed the last {MATCHED_TOKENS} tokens before, fewer for a"
                 " smaller window"
@@ -185,7 +194,7 @@ def command(
         *("--context", str(_CONTEXT), "--threads", str(setup.threads), "--slots", str(setup.slots)),
         *(("--window", str(window)) if window else ()),
         *(("--fused-attention",) if setup.draft_model else ()),
-        *(("--draft", str(weights.packaged())) if drafted else ()),
+        *(("--draft", str(setup.draft or packaged())) if drafted else ()),
     )
 
 

@@ -13,15 +13,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from specdec.forecast.lookup import matched_tokens
+
 MATCHED_TOKENS = 3
 """Length of the run of tokens that is looked up: the last so many must have occurred before."""
-
-
-def matched_tokens(window: int) -> int:
-    """Length of the run that is looked up for a window: llama.cpp proposes nothing where the window is
-    shorter than the run.
-    """
-    return min(MATCHED_TOKENS, window)
 
 
 def _library() -> Any:
@@ -80,7 +75,7 @@ def parameters(arguments: argparse.Namespace) -> Any:
         draft.cache_type_k = draft.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F16
     elif arguments.window:
         settings.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
-        settings.speculative.ngram_simple.size_n = matched_tokens(arguments.window)
+        settings.speculative.ngram_simple.size_n = matched_tokens(arguments.window, MATCHED_TOKENS)
         settings.speculative.ngram_simple.size_m = arguments.window
     return settings
 

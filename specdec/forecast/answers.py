@@ -1,0 +1,49 @@
+"""An answer that was logged: what was asked, what was written, and what is known about both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer with what came before it.
+
+    Attributes:
+        id: names it in the forecast.
+        group: prompts that are meant to behave alike: a test case, else the layout's name.
+        messages: (role, content) of the conversation before the answer; empty where ``prompt`` was sent.
+        prompt: text sent as it is, without a chat template.
+        text: what the target wrote.
+        prompt_tokens, completion_tokens: as the server counted; None where not logged.
+        finish: the server's reason for the end; None where not logged.
+        temperature: as sent; None where not logged.
+    """
+
+    id: str
+    group: str
+    messages: tuple[tuple[str, str], ...] = ()
+    prompt: str = ""
+    text: str
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    finish: str | None = None
+    temperature: float | None = None
+
+
+@dataclass(slots=True)
+class Sources:
+    """What was read.
+
+    Attributes:
+        answers: usable ones.
+        layouts: entries by the layout they were told to have.
+        left_out: entries that are not used, by reason.
+        notes: entries that are used although something is to be said of them, by what.
+    """
+
+    answers: list[Answer] = field(default_factory=list[Answer])
+    layouts: Counter[str] = field(default_factory=Counter[str])
+    left_out: Counter[str] = field(default_factory=Counter[str])
+    notes: Counter[str] = field(default_factory=Counter[str])

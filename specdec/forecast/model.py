@@ -1,0 +1,278 @@
+"""A draft model read in llama.cpp, the engine it is served in: its greedy choice at every position of a text.
+
+One pass tells what thousands of steps would. With the fused attention kernel and no more than ``MOST``
+tokens at a time, llama.cpp computes each position alike whether it comes alone or with others (measured: the
+same logits, bit for bit, for 1 to 63 tokens; from 64 on another kernel rounds differently). So the choices
+are those of the running server, which steps through its own proposals.
+
+xllamacpp offers only the server; the library inside it also exports llama.cpp's C interface
+(include/llama.h), which is used here through ctypes. The package is pinned, and what is known of its
+structures is checked before they are used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import importlib
+import importlib.metadata
+import os
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from specdec.errors import EnvironmentFault
+
+MOST = 63
+"""Tokens that are computed together, see the module."""
+
+_PROMPT = 512
+"""Tokens of a prompt that the server computes together (``n_ubatch``), with the other kernel."""
+_DECODE = 1
+
+
+_COUNTS = ("n_ctx", "n_batch", "n_ubatch", "n_seq_max", "n_rs_seq", "n_outputs_max", "n_outputs_max_per_seq")
+_KINDS = ("ctx_type", "rope_scaling_type", "pooling_type", "attention_type", "flash_attn_type")
+
+
+class _ContextParams(ctypes.Structure):
+    _fields_: ClassVar[Any] = [
+        *((name, ctypes.c_uint32) for name in _COUNTS),
+        *((name, ctypes.c_int32) for name in ("n_threads", "n_threads_batch", *_KINDS)),
+        # Of rope, callbacks and whatever a later version appends nothing is set.
+        ("rest", ctypes.c_byte * 512),
+    ]
+
+
+class _ModelParams(ctypes.Structure):
+    _fields_: ClassVar[Any] = [("rest", ctypes.c_byte * 512)]
+
+
+_DEFAULTS = {
+    "n_ctx": 512,
+    "n_batch": 2048,
+    "n_ubatch": 512,
+    "n_seq_max": 1,
+    "n_threads": 4,
+    "n_threads_batch": 4,
+    "flash_attn_type": -1,
+}
+
+
+def engine() -> str:
+    """Name and version of the engine, part of what a forecast rests on."""
+    return f"llama.cpp in xllamacpp {importlib.metadata.version('xllamacpp')}, fused attention, one sequence"
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of the weights."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class LlamaModel:
+    """A GGUF file opened in llama.cpp: tokenizer, and greedy choices; see ``opened``.
+
+    Args:
+        path: GGUF file.
+        context: longest text in tokens.
+        threads: of a pass.
+
+    Raises:
+        EnvironmentFault: the engine is not installed or of another layout, or it cannot load the file.
+    """
+
+    def __init__(self, path: Path, *, context: int = 4096, threads: int | None = None) -> None:
+        self._library = _library()
+        self.path = path
+        self._model = self._library.llama_model_load_from_file(
+            str(path).encode(), self._library.llama_model_default_params()
+        )
+        if not self._model:
+            raise EnvironmentFault(
+                f"llama.cpp cannot load {path}", remedy="Name a GGUF file that fits into memory"
+            )
+        self._vocab = self._library.llama_model_get_vocab(self._model)
+        self.vocabulary: int = self._library.llama_vocab_n_tokens(self._vocab)
+        self.context = min(context, int(self._library.llama_model_n_ctx_train(self._model)))
+        self._threads = threads or len(os.sched_getaffinity(0))
+        self._context: Any = None
+        self._batch: Any = None
+
+    def close(self) -> None:
+        """Gives the memory back."""
+        if self._batch:
+            self._library.llama_batch_ext_free(self._batch)
+        if self._context:
+            self._library.llama_free(self._context)
+        if self._model:
+            self._library.llama_model_free(self._model)
+        self._batch = self._context = self._model = None
+
+    def tokenize(self, text: str, *, special: bool) -> list[int]:
+        """Tokens of a text.
+
+        Args:
+            text: to tokenize.
+            special: whether names of special tokens in it stand for these, and whether the ones are added
+                that begin a text: so for a prompt, not for an answer.
+        """
+        encoded = text.encode()
+        room = len(encoded) + 8
+        tokens = (ctypes.c_int32 * room)()
+        count = self._library.llama_tokenize(
+            self._vocab, encoded, len(encoded), tokens, room, special, special
+        )
+        return list(tokens[: max(0, count)])
+
+    def piece(self, token: int) -> str:
+        """Text of one token of the vocabulary."""
+        text: bytes | None = self._library.llama_vocab_get_text(self._vocab, token)
+        return (text or b"").decode(errors="replace")
+
+    @property
+    def end(self) -> int:
+        """The token that ends an answer."""
+        turn: int = self._library.llama_vocab_eot(self._vocab)
+        return turn if turn >= 0 else int(self._library.llama_vocab_eos(self._vocab))
+
+    def template(self) -> str | None:
+        """The chat template that the file carries, in Jinja; None without one."""
+        text: bytes | None = self._library.llama_model_chat_template(self._model, None)
+        return text.decode() if text else None
+
+    def choices(self, prompt: Sequence[int], answer: Sequence[int]) -> list[int]:
+        """The token that the model would write at each position of an answer after its first.
+
+        Args:
+            prompt: tokens of the prompt.
+            answer: tokens of the answer.
+
+        Raises:
+            ValueError: together they are longer than the context.
+        """
+        known = answer[:-1]
+        if len(prompt) + len(known) > self.context:
+            raise ValueError(f"{len(prompt) + len(answer)} tokens, and the context holds {self.context}")
+        self._open()
+        self._library.llama_memory_clear(self._library.llama_get_memory(self._context), True)
+        for start in range(0, len(prompt), _PROMPT):
+            self._pass(prompt[start : start + _PROMPT], start, wanted=False)
+        chosen: list[int] = []
+        for start in range(0, len(known), MOST):
+            chosen += self._pass(known[start : start + MOST], len(prompt) + start, wanted=True)
+        return chosen
+
+    def _open(self) -> None:
+        if self._context:
+            return
+        params = self._library.llama_context_default_params()
+        params.n_ctx, params.n_batch, params.n_ubatch = self.context, 2048, _PROMPT
+        params.n_outputs_max = params.n_outputs_max_per_seq = MOST
+        params.n_threads = params.n_threads_batch = self._threads
+        params.flash_attn_type = 1
+        self._context = self._library.llama_init_from_model(self._model, params)
+        if not self._context:
+            raise EnvironmentFault(
+                f"llama.cpp cannot open a context of {self.context} tokens for {self.path}",
+                remedy="Name a smaller draft: it does not fit into memory",
+            )
+        self._batch = self._library.llama_batch_ext_init(self._context)
+
+    def _pass(self, tokens: Sequence[int], start: int, *, wanted: bool) -> list[int]:
+        library, batch = self._library, self._batch
+        library.llama_batch_ext_clear(batch)
+        for number, token in enumerate(tokens):
+            place = library.llama_batch_ext_add_token(batch, 0, token)
+            position = ctypes.c_int32(start + number)
+            if place != number or not library.llama_batch_ext_set_pos(batch, place, ctypes.byref(position)):
+                raise EnvironmentFault(
+                    f"llama.cpp refuses token {token} for {self.path}",
+                    remedy="Name a draft with the target's vocabulary",
+                )
+            if wanted or number == len(tokens) - 1:
+                library.llama_batch_ext_set_output_logits(batch, place, True)
+        if (status := library.llama_process(self._context, _DECODE, batch)) != 0:
+            raise EnvironmentFault(f"llama.cpp ended a pass with status {status}", remedy="Try again")
+        if not wanted:
+            return []
+        return [self._best(number) for number in range(len(tokens))]
+
+    def _best(self, place: int) -> int:
+        logits = self._library.llama_get_logits_ith(self._context, place)
+        return int(np.ctypeslib.as_array(logits, (self.vocabulary,)).argmax())
+
+
+@contextlib.contextmanager
+def opened(path: Path, **settings: Any) -> Generator[LlamaModel]:
+    """A model for as long as it is needed."""
+    model = LlamaModel(path, **settings)
+    try:
+        yield model
+    finally:
+        model.close()
+
+
+_log_type = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+_silent = _log_type(lambda *_: None)
+
+
+def _library() -> Any:
+    # Threads that spin while they wait take the processor from others; OpenMP reads this when loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    try:
+        module = importlib.import_module("xllamacpp.xllamacpp")
+    except ImportError:
+        raise EnvironmentFault(
+            "The package xllamacpp is not installed", remedy="Run: pip install 'specdec[forecast]'"
+        ) from None
+    library: Any = ctypes.CDLL(str(module.__file__))
+    pointer, number, flag = ctypes.c_void_p, ctypes.c_int32, ctypes.c_bool
+    signatures: dict[str, tuple[Any, list[Any]]] = {
+        "llama_log_set": (None, [_log_type, pointer]),
+        "llama_context_default_params": (_ContextParams, []),
+        "llama_model_default_params": (_ModelParams, []),
+        "llama_model_load_from_file": (pointer, [ctypes.c_char_p, _ModelParams]),
+        "llama_init_from_model": (pointer, [pointer, _ContextParams]),
+        "llama_model_free": (None, [pointer]),
+        "llama_free": (None, [pointer]),
+        "llama_model_get_vocab": (pointer, [pointer]),
+        "llama_model_n_ctx_train": (number, [pointer]),
+        "llama_model_chat_template": (ctypes.c_char_p, [pointer, ctypes.c_char_p]),
+        "llama_vocab_n_tokens": (number, [pointer]),
+        "llama_vocab_get_text": (ctypes.c_char_p, [pointer, number]),
+        "llama_vocab_eot": (number, [pointer]),
+        "llama_vocab_eos": (number, [pointer]),
+        "llama_tokenize": (number, [pointer, ctypes.c_char_p, number, pointer, number, flag, flag]),
+        "llama_get_memory": (pointer, [pointer]),
+        "llama_memory_clear": (None, [pointer, flag]),
+        "llama_batch_ext_init": (pointer, [pointer]),
+        "llama_batch_ext_free": (None, [pointer]),
+        "llama_batch_ext_clear": (None, [pointer]),
+        "llama_batch_ext_add_token": (number, [pointer, number, number]),
+        "llama_batch_ext_set_pos": (flag, [pointer, number, ctypes.POINTER(number)]),
+        "llama_batch_ext_set_output_logits": (flag, [pointer, number, flag]),
+        "llama_process": (number, [pointer, ctypes.c_int, pointer]),
+        "llama_get_logits_ith": (ctypes.POINTER(ctypes.c_float), [pointer, number]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name, None)
+        if function is None:
+            raise _another(f"it has no {name}")
+        function.restype, function.argtypes = result, arguments
+    library.llama_log_set(_silent, None)
+    defaults = library.llama_context_default_params()
+    wrong = [name for name, value in _DEFAULTS.items() if getattr(defaults, name) != value]
+    if wrong:
+        raise _another(f"{', '.join(wrong)} are not where they were")
+    return library
+
+
+def _another(problem: str) -> EnvironmentFault:
+    version = importlib.metadata.version("xllamacpp")
+    return EnvironmentFault(
+        f"xllamacpp {version} has another interface than the pinned version: {problem}", remedy="Run: uv sync"
+    )

@@ -1,0 +1,69 @@
+"""The answers of a run's baseline: a run already holds what a forecast needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from specdec.errors import BadInputError, Mistake
+from specdec.forecast.answers import Answer, Sources
+from specdec.prompts.sets import Prompt, load
+from specdec.runs.folder import Run
+
+
+def read_run_answers(
+    run: Run, sources: Sources, *, prompts: str | None = None, base: Path | None = None
+) -> None:
+    """Takes each prompt's answer by the first baseline, once: repeats at temperature 0 are the same text.
+
+    Args:
+        run: the run.
+        sources: gets answers and counts.
+        prompts: prompt set or file, where the run's manifest does not say or the file has moved.
+        base: folder that a relative prompt file starts from.
+
+    Raises:
+        BadInputError: the run has no baseline, or its prompts are not to be had.
+    """
+    baseline = next((n for n, v in run.manifest.variants.items() if v.get("role") == "baseline"), None)
+    if baseline is None:
+        raise BadInputError(
+            "SOURCE",
+            [Mistake(str(run.folder), None, "has no baseline", "Name a run that measured one, or a log")],
+        )
+    benchmark: dict[str, Any] = run.manifest.configuration.get("benchmark", {})
+    name = prompts or str(benchmark.get("prompts", "classes"))
+    known: dict[tuple[str, str], Prompt] = {(p.test_case, p.id): p for p in load(name, base=base)}
+    seen: set[tuple[str, str]] = set()
+    for record in run.records:
+        if record.variant != baseline or record.warmup:
+            continue
+        key = (record.test_case, record.prompt)
+        if key in seen and record.outcome == "ok":
+            continue
+        if record.outcome != "ok":
+            sources.left_out[f"request that ended {record.outcome}"] += 1
+            continue
+        if key not in known:
+            sources.left_out[f"prompt that the set {name} does not hold"] += 1
+            continue
+        seen.add(key)
+        sources.layouts["run"] += 1
+        if record.temperature:
+            sources.notes["sampled: the draft is taken to propose its likeliest token"] += 1
+        chat = benchmark.get("api", "chat") == "chat"
+        prompt = known[key]
+        turns = tuple((turn.role, turn.content) for turn in prompt.conversation)
+        sources.answers.append(
+            Answer(
+                id=record.prompt,
+                group=record.test_case,
+                messages=turns if chat else (),
+                prompt="" if chat else prompt.text,
+                text=record.text,
+                prompt_tokens=record.prompt_tokens,
+                completion_tokens=record.output_tokens,
+                finish=record.finish_reason,
+                temperature=record.temperature,
+            )
+        )

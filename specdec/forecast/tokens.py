@@ -1,0 +1,124 @@
+"""From a logged answer to the tokens that the target read and wrote: chat template, tokenizer, and checks."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from specdec.errors import BadInputError, Mistake
+from specdec.forecast.answers import Answer
+
+
+class Tokenizer(Protocol):
+    """Tokenizer and chat template of the target."""
+
+    @property
+    def end(self) -> int:
+        """The token that ends an answer."""
+        ...
+
+    def tokenize(self, text: str, *, special: bool) -> list[int]:
+        """Tokens of a text; ``special`` for a prompt, where names of special tokens stand for these."""
+        ...
+
+    def template(self) -> str | None:
+        """The chat template in Jinja; None without one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """One answer in tokens.
+
+    Attributes:
+        answer: as logged.
+        prompt: tokens of the prompt.
+        written: tokens of the answer.
+    """
+
+    answer: Answer
+    prompt: tuple[int, ...]
+    written: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenized:
+    """Answers in tokens.
+
+    Attributes:
+        texts: those that hold.
+        matched: of these, the ones whose logged counts agree.
+        unchecked: of these, the ones without logged counts.
+        left_out: answers that are not used, by reason.
+    """
+
+    texts: tuple[Tokens, ...]
+    matched: int
+    unchecked: int
+    left_out: Counter[str]
+
+
+def tokenize(answers: Iterable[Answer], tokenizer: Tokenizer) -> Tokenized:
+    """Renders every prompt, tokenizes it and its answer, and holds both against the server's counts.
+
+    A text that comes out with another number of tokens was not written by this tokenizer, or has another
+    template before it: it is left out.
+    """
+    source = tokenizer.template()
+    texts: list[Tokens] = []
+    left_out: Counter[str] = Counter()
+    matched = unchecked = 0
+    for answer in answers:
+        if answer.messages and source is None:
+            left_out["the tokenizer has no chat template"] += 1
+            continue
+        prompt = tokenizer.tokenize(
+            render(source or "", answer.messages) if answer.messages else answer.prompt, special=True
+        )
+        written = tokenizer.tokenize(answer.text, special=False)
+        counted = answer.completion_tokens
+        if answer.finish == "stop" and counted == len(written) + 1:
+            written.append(tokenizer.end)
+        if answer.prompt_tokens is not None and answer.prompt_tokens != len(prompt):
+            left_out["prompt of another number of tokens than logged: another template or tokenizer"] += 1
+        elif counted is not None and counted != len(written):
+            left_out["answer of another number of tokens than logged: another tokenizer"] += 1
+        elif len(written) < 2:
+            left_out["answer of a single token"] += 1
+        else:
+            texts.append(Tokens(answer, tuple(prompt), tuple(written)))
+            known = counted is not None
+            matched, unchecked = matched + known, unchecked + (not known)
+    return Tokenized(tuple(texts), matched, unchecked, left_out)
+
+
+def render(source: str, messages: Iterable[tuple[str, str]]) -> str:
+    """A conversation in a chat template, as transformers and llama.cpp render it, up to the answer.
+
+    Raises:
+        BadInputError: the template refuses it.
+    """
+    from jinja2 import TemplateError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    def refuse(message: str) -> NoReturn:
+        raise TemplateError(message)
+
+    def now(form: str) -> str:
+        return datetime.datetime.now().astimezone().strftime(form)
+
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    globals_: dict[str, Any] = environment.globals
+    globals_["raise_exception"] = refuse
+    globals_["strftime_now"] = now
+    turns = [{"role": role, "content": content} for role, content in messages]
+    try:
+        return environment.from_string(source).render(messages=turns, add_generation_prompt=True)
+    except TemplateError as error:
+        raise BadInputError(
+            "chat template",
+            [Mistake("messages", turns[-1]["role"], f"are refused: {error}", "Leave these answers out")],
+        ) from None
