@@ -10,22 +10,30 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakSet
 
 from specdec.benchmark.buffering import buffer_bytes
 from specdec.benchmark.counts import MOST_TOKENS, settle
-from specdec.benchmark.http1 import Connection, Cut, Endpoint, Exchange, ProtocolError, Refused
+from specdec.benchmark.endpoint import Endpoint
+from specdec.benchmark.fields import Fields, request_body
+from specdec.benchmark.http1 import Connection, Cut, Exchange, ProtocolError, Refused
 from specdec.benchmark.stream import BadStreamError, CompletionStream, ServerError
 from specdec.metrics.arrivals import first_arrival
 from specdec.runs.record import TOTAL_ONLY, Outcome, RequestRecord
 from specdec.text import without_secrets
 
 if TYPE_CHECKING:
+    import ssl
+
     from specdec.benchmark.plan import Job, Plan, Target
+
+LONGEST_WAIT = 120.0
+"""Seconds that a server may make a run wait by Retry-After; a longer one ends the request as it is."""
 
 IDLE_LIMIT = 2.0
 """Seconds after which an idle connection is not used again. Uvicorn, which vLLM serves with, closes after
@@ -51,8 +59,18 @@ class Timeouts:
 class Client:
     """Connections to one target, kept and used again."""
 
-    def __init__(self, target: Target, timeouts: Timeouts, headers: dict[str, str]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        timeouts: Timeouts,
+        headers: dict[str, str],
+        *,
+        fields: Fields | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.target = target
+        self._fields = fields or Fields()
+        self._tls = tls
         self.endpoint = Endpoint.of(target.url)
         self._timeouts = timeouts
         self._headers = {
@@ -66,7 +84,7 @@ class Client:
         self._opened: WeakSet[Connection] = WeakSet()
 
     async def get(self, path: str) -> tuple[int, bytes, str | None]:
-        """Status, body and ``Location`` of a GET below the base URL, e.g. ``/metrics``.
+        """Status, body and ``Location`` of a GET of an absolute path.
 
         Raises:
             Refused: no connection.
@@ -106,22 +124,48 @@ class Client:
         Raises nothing for what the server does: the outcome says it. A task cancelled after sending gets the
         record of what had come, outcome ``cancelled``, and is to end then.
         """
-        body = json.dumps(request_body(self.target, job, plan), ensure_ascii=False, allow_nan=False).encode()
-        path = "/v1/chat/completions" if plan.api == "chat" else "/v1/completions"
+        waited = 0.0
+        while True:
+            fitted = self._fields.fit(request_body(self.target, job, plan))
+            if "ignore_eos" in self._fields.dropped:
+                job = dataclasses.replace(job, fixed_length=False)
+            record, refusal = await self._ask_once(job, plan, fitted)
+            if refusal is None:
+                break
+            if self._fields.learn(refusal.words, fitted):
+                continue
+            if waited or not 0 < refusal.again_after <= LONGEST_WAIT:
+                break
+            waited = refusal.again_after
+            try:
+                await asyncio.sleep(waited)
+            except asyncio.CancelledError:
+                return dataclasses.replace(record, outcome="cancelled", error="interrupted")
+        note = f"asked again after {waited:g} s, as the server wished" if waited else None
+        return dataclasses.replace(record, note=record.note or note)
+
+    async def _ask_once(
+        self, job: Job, plan: Plan, fields: dict[str, Any]
+    ) -> tuple[RequestRecord, Refusal | None]:
+        """The record of one request, and what the server said where it refused it."""
+        body = json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
+        path = self.endpoint.below_base("/chat/completions" if plan.api == "chat" else "/completions")
         blank = _blank(self.target, job, plan)
         while True:
             stream = CompletionStream()
             try:
                 connection = await self._connect()
             except Refused as error:
+                sent, now = perf_counter(), utc_now()
                 return dataclasses.replace(
-                    blank, outcome="refused", error=str(error), sent=perf_counter(), sent_utc=utc_now()
-                )
+                    blank, outcome="refused", error=str(error), sent=sent, sent_utc=now
+                ), None
             except TimeoutError:
                 message = f"no connection to {self.endpoint.authority} within {self._timeouts.connect:g} s"
+                sent, now = perf_counter(), utc_now()
                 return dataclasses.replace(
-                    blank, outcome="timeout", error=message, sent=perf_counter(), sent_utc=utc_now()
-                )
+                    blank, outcome="timeout", error=message, sent=sent, sent_utc=now
+                ), None
             again = connection.used
             reader = _BodyReader(stream)
             exchange = connection.request(
@@ -137,7 +181,8 @@ class Client:
             connection.release()
             if outcome != "cancelled" and connection.usable(IDLE_LIMIT):
                 self._idle.append(connection)
-            return _record(blank, self.target, exchange, stream, outcome, error, sent_utc, plan)
+            record = _record(blank, self.target, exchange, stream, outcome, error, sent_utc, plan)
+            return record, _refusal(outcome, exchange, stream, reader, error)
 
     def close(self) -> None:
         """Closes every connection."""
@@ -146,7 +191,7 @@ class Client:
         self._idle.clear()
 
     async def _open(self) -> Connection:
-        connection = await Connection.open(self.endpoint, timeout=self._timeouts.connect)
+        connection = await Connection.open(self.endpoint, timeout=self._timeouts.connect, tls=self._tls)
         self._opened.add(connection)
         return connection
 
@@ -194,6 +239,18 @@ class Client:
         return None
 
 
+class Refusal(NamedTuple):
+    """What a server said that refused a request before its first token.
+
+    Attributes:
+        words: its message.
+        again_after: seconds after which it may be asked again, by its Retry-After; 0 where it does not say.
+    """
+
+    words: str
+    again_after: float
+
+
 class _BodyReader:
     """Gives the body to the stream where it is one, else keeps its beginning for the error message."""
 
@@ -206,6 +263,12 @@ class _BodyReader:
     def feed(self, piece: bytes, stamp: float) -> None:
         if self._is_stream is None and self.exchange is not None:
             parser = self.exchange.parser
+            packed = parser.headers.get("content-encoding", "identity").lower()
+            if parser.status == 200 and packed not in ("", "identity"):
+                raise BadStreamError(
+                    f"the answer is compressed ({packed}) though the request forbids it: no token has a time."
+                    " Switch compression off in the server or proxy"
+                )
             kind = parser.headers.get("content-type", "text/event-stream").lower()
             self._is_stream = parser.status == 200 and kind.startswith("text/event-stream")
         if self._is_stream:
@@ -214,32 +277,17 @@ class _BodyReader:
             self.other += piece
 
 
-def request_body(target: Target, job: Job, plan: Plan) -> dict[str, Any]:
-    """The JSON that is sent for one job."""
-    prompt = job.prompt
-    body: dict[str, Any] = {
-        "model": target.model,
-        "max_tokens": job.output_tokens,
-        "temperature": job.temperature,
-        "stream": True,
-        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-    }
-    if plan.api == "chat":
-        body["messages"] = [{"role": turn.role, "content": turn.content} for turn in prompt.conversation]
-        if plan.thinking is not None:
-            body["chat_template_kwargs"] = {"enable_thinking": plan.thinking}
-    else:
-        body["prompt"] = "\n".join(turn.content for turn in prompt.conversation)
-    if plan.ignore_eos:
-        body["ignore_eos"] = True
-    if job.temperature > 0:
-        body["seed"] = plan.seed + job.repeat
-    if plan.near_ties:
-        body |= {"logprobs": True, "top_logprobs": 2} if plan.api == "chat" else {"logprobs": 2}
-    if target.engine == "llamacpp":
-        # Its only exact count per event; other servers need not know the field.
-        body["timings_per_token"] = True
-    return body
+def _refusal(
+    outcome: Outcome, exchange: Exchange, stream: CompletionStream, reader: _BodyReader, error: str | None
+) -> Refusal | None:
+    status = exchange.parser.status
+    if outcome == "stream-error" and not stream.text_times:
+        return Refusal(error or "", 0.0)
+    if outcome != "http-error":
+        return None
+    wait = exchange.parser.headers.get("retry-after", "") if status in (429, 503) else ""
+    words = reader.other.decode(errors="replace") if status in (400, 422) else ""
+    return Refusal(words, float(wait) if re.fullmatch(r"\d{1,6}(\.\d+)?", wait) else 0.0)
 
 
 def utc_now() -> str:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter
 from typing import cast
-from urllib.parse import quote, urlsplit
+
+from specdec.benchmark.endpoint import Endpoint
 
 HEAD_LIMIT = 64 * 1024
 """Bytes that status line and headers may have together."""
@@ -37,56 +36,6 @@ class Cut(Exception):
 
 class Refused(Exception):
     """No connection came about."""
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where a base URL points.
-
-    Attributes:
-        host: name or address.
-        port: TCP port.
-        tls: whether to encrypt, with certificate check.
-        path: path prefix without a slash at its end.
-    """
-
-    host: str
-    port: int
-    tls: bool
-    path: str
-
-    @classmethod
-    def of(cls, url: str) -> Endpoint:
-        """Reads a base URL; ``/v1``, ``/v1/chat/completions`` and ``/v1/completions`` at its end are
-        understood and cut off.
-
-        Raises:
-            ValueError: not an http or https URL with a host, or one with a user name, query or fragment.
-        """
-        wrong = ValueError("not an http:// or https:// URL with a host")
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-            host = (parts.hostname or "").encode("idna").decode("ascii")
-        except ValueError:
-            raise wrong from None
-        if parts.scheme not in ("http", "https") or not re.fullmatch(r"[a-z0-9_.:%-]+", host) or port == 0:
-            raise wrong
-        if parts.username is not None or parts.password is not None:
-            raise ValueError("a URL with a user name or password, which is not sent")
-        if parts.query or parts.fragment:
-            raise ValueError("a URL with a query or fragment, which is not sent")
-        path = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
-        for ending in ("/chat/completions", "/completions", "/v1"):
-            path = path.removesuffix(ending)
-        tls = parts.scheme == "https"
-        return cls(host, port or (443 if tls else 80), tls, path)
-
-    @property
-    def authority(self) -> str:
-        """Value of the Host header."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
 
 class ResponseParser:
@@ -315,15 +264,17 @@ class Connection(asyncio.Protocol):
         self.used = False
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, *, timeout: float) -> Connection:
-        """Connects.
+    async def open(
+        cls, endpoint: Endpoint, *, timeout: float, tls: ssl.SSLContext | None = None
+    ) -> Connection:
+        """Connects; ``tls`` says which certificates are trusted where the endpoint is https.
 
         Raises:
             Refused: nobody listens, the name is unknown, or the certificate is not trusted.
             TimeoutError: no connection within ``timeout`` seconds.
         """
         loop = asyncio.get_running_loop()
-        context = ssl.create_default_context() if endpoint.tls else None
+        context = (tls or ssl.create_default_context()) if endpoint.tls else None
         try:
             async with asyncio.timeout(timeout):
                 _, connection = await loop.create_connection(cls, endpoint.host, endpoint.port, ssl=context)
@@ -350,10 +301,12 @@ class Connection(asyncio.Protocol):
         body: bytes,
         on_body: Callable[[bytes, float], None],
     ) -> Exchange:
-        """Sends a request. ``on_body`` gets each piece of the response's body with the time it arrived."""
+        """Sends a request for an absolute path. ``on_body`` gets each piece of the response's body with the
+        time it arrived.
+        """
         assert self._transport is not None
         lines = [
-            f"{method} {endpoint.path}{path} HTTP/1.1",
+            f"{method} {path} HTTP/1.1",
             f"Host: {endpoint.authority}",
             f"Content-Length: {len(body)}",
         ]

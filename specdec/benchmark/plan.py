@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 from specdec.benchmark.client import Timeouts
-from specdec.benchmark.http1 import Endpoint
+from specdec.benchmark.endpoint import Endpoint, tls_context
+from specdec.benchmark.fields import OWN
 from specdec.benchmark.secrecy import Secrets
 from specdec.errors import BadInputError, Mistake
 from specdec.experiment.loads import load_mistakes
@@ -148,6 +151,9 @@ class Plan:
             questions only.
         timeouts: deadlines of each request.
         headers: sent with every request, e.g. Authorization. Not stored.
+        extra_body: fields added to every request, over those of the client.
+        authorities: PEM file of further authorities whose certificates are trusted.
+        insecure: trust any certificate.
         environment: added to the manifest's.
     """
 
@@ -174,6 +180,9 @@ class Plan:
     near_ties: bool = False
     timeouts: Timeouts = field(default_factory=Timeouts)
     headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    extra_body: dict[str, Any] = field(default_factory=dict[str, Any])
+    authorities: Path | None = None
+    insecure: bool = False
     environment: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
@@ -189,6 +198,11 @@ class Plan:
         found.extend(
             Mistake("target", name, "is named twice", "Give each target its own name: --target NAME=URL")
             for name in sorted({name for name in names if names.count(name) > 1})
+        )
+        found.extend(
+            Mistake("--extra-body", name, "is the client's own field", "Leave it out")
+            for name in OWN
+            if name in self.extra_body
         )
         if not self.targets:
             found.append(Mistake("targets", [], "are none", "Name at least one"))
@@ -226,7 +240,22 @@ class Plan:
     @property
     def secrets(self) -> Secrets:
         """What the records and the manifest are never to hold."""
-        return Secrets(self.headers.values())
+        queries = [urlsplit(target.url).query for target in self.targets]
+        values = [part.partition("=")[2] for query in queries for part in query.split("&")]
+        return Secrets([*self.headers.values(), *values])
+
+    def tls(self) -> ssl.SSLContext:
+        """Which certificates are trusted.
+
+        Raises:
+            BadInputError: the file of authorities cannot be read, or holds no certificate.
+        """
+        try:
+            return tls_context(self.authorities, insecure=self.insecure)
+        except OSError as error:
+            problem = f"holds no certificate that can be read: {error.strerror or error}"
+            mistake = Mistake("--cacert", str(self.authorities), problem, "Name a PEM file")
+            raise BadInputError("command line", [mistake]) from None
 
     @property
     def total(self) -> int:

@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import re
+import ssl
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from typing import Any, TypeVar, cast
 from specdec import atomic
 from specdec.benchmark import counters, gauges, load
 from specdec.benchmark.client import Client, utc_now
+from specdec.benchmark.fields import Fields
 from specdec.benchmark.http1 import QUICK_ACKNOWLEDGEMENTS, Cut, ProtocolError, Refused
 from specdec.benchmark.plan import Job, Plan, Target
 from specdec.benchmark.points import Points
@@ -102,14 +104,18 @@ class _Run:
         self._latest_send = 0.0
         self._hash = hashlib.sha256()
         self._secrets = plan.secrets
+        self._fields = Fields()
         self._blocks = list(load.blocks(plan))
         self._points = Points(plan, self._blocks)
 
     async def execute(self) -> RunManifest:
         started = utc_now()
         self._on_event(RunEvent("asking the servers what they serve", 0, self._plan.total))
-        targets = await asyncio.gather(*(_served(target, self._plan) for target in self._plan.targets))
-        self._clients = [Client(target, self._plan.timeouts, self._plan.headers) for target in targets]
+        plan, tls = self._plan, self._plan.tls()
+        targets = await asyncio.gather(*(_served(target, plan, tls) for target in plan.targets))
+        self._clients = [
+            Client(target, plan.timeouts, plan.headers, fields=self._fields, tls=tls) for target in targets
+        ]
         status: Status = "complete"
         problem = None
         before = after = None
@@ -230,6 +236,7 @@ class _Run:
             counts={variant: dict(counts) for variant, counts in self._counts.items()},
             server_counters=counted,
             records_sha256=self._hash.hexdigest(),
+            dropped=tuple(self._fields.dropped),
             points=self._points.manifest(interrupted=status != "complete"),
         )
 
@@ -242,17 +249,22 @@ class _Run:
             "warmup": plan.warmup,
             "seed": plan.seed,
             "ignore_eos": plan.ignore_eos,
+            "extra_body": self._secrets.hide_in(plan.extra_body),
+            "headers": sorted(plan.headers),
+            "certificates": "any" if plan.insecure else "checked",
         }
         if plan.arrival != "closed":
             settings |= {"rate": plan.rate, "latest_send_seconds": round(self._latest_send, 6)}
         return {"load": settings}
 
 
-async def _served(target: Target, plan: Plan) -> Target:
+async def _served(target: Target, plan: Plan, tls: ssl.SSLContext) -> Target:
     """The target with the model's name and engine as the server tells them."""
-    client = Client(target, plan.timeouts, plan.headers)
+    client = Client(target, plan.timeouts, plan.headers, tls=tls)
+    route = client.endpoint.below_base("/models")
+    shown = route.partition("?")[0]
     try:
-        status, body, location = await client.get("/v1/models")
+        status, body, location = await client.get(route)
     except (Refused, TimeoutError, Cut, ProtocolError) as error:
         reason = str(error) or f"no answer within {plan.timeouts.connect:g} s"
         raise EnvironmentFault(
@@ -261,7 +273,7 @@ async def _served(target: Target, plan: Plan) -> Target:
         ) from None
     if status in _TELLING:
         words = f"HTTP {status}: {location or ''}".rstrip(": ")
-        mistake = Mistake("target", target.address, f"answers GET /v1/models with {words}", remedy("", words))
+        mistake = Mistake("target", target.address, f"answers GET {shown} with {words}", remedy("", words))
         raise BadInputError(target.variant, [mistake])
     listed = _models(plan.secrets.hide(body.decode(errors="replace"))) if status == 200 else {}
     if target.model is not None:
@@ -272,7 +284,7 @@ async def _served(target: Target, plan: Plan) -> Target:
         return replace(target, engine=listed.get(target.model))
     if len(listed) != 1:
         problem = (
-            f"serves {len(listed)} models" if status == 200 else f"answers GET /v1/models with HTTP {status}"
+            f"serves {len(listed)} models" if status == 200 else f"answers GET {shown} with HTTP {status}"
         )
         ways = f"Name one: {_some(listed)}" if listed else "Name the model to ask for, with --model"
         raise BadInputError(
@@ -313,7 +325,7 @@ async def _counters(client: Client) -> counters.Counters | None:
 
 async def _metrics_page(client: Client) -> str | None:
     try:
-        status, body, _ = await client.get("/metrics")
+        status, body, _ = await client.get(client.endpoint.of_server("/metrics"))
     except (Refused, TimeoutError, Cut, ProtocolError):
         return None
     return body.decode(errors="replace") if status == 200 else None

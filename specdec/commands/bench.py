@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,8 @@ import click
 
 from specdec import console, interrupts
 from specdec.commands.options import Number, NumberList, objective_options
+from specdec.commands.request_options import changes as request_changes
+from specdec.commands.request_options import request_options
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
 from specdec.text import json_of, printable
 
@@ -42,8 +43,8 @@ _CHANGEABLE = (
     "targets",
     multiple=True,
     required=True,
-    metavar="[NAME=]URL",
-    help="Endpoint of a variant; the first is the baseline.",
+    metavar="[NAME=]URL[#MODEL]",
+    help="Endpoint of a variant, and the model to ask it for; the first is the baseline.",
 )
 @click.option(
     "--experiment",
@@ -125,7 +126,7 @@ _CHANGEABLE = (
     help="Ask for log-probabilities, to explain differing texts. Slows the server.",
 )
 @click.option("--model", help="Model to ask for; else what the server serves.")
-@click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the API key.")
+@request_options
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Fixes order and arrivals.  [default: 1]")
 @click.option("--stall-seconds", type=Number(0.001, 1e6), help="Deadline without a byte.  [default: 120]")
 @click.option("--request-seconds", type=Number(0.001, 1e6), help="Deadline of a request.  [default: 1800]")
@@ -194,18 +195,22 @@ def _say_what_has_nothing(summary: dict[str, Any], variants: list[str]) -> bool:
     return empty
 
 
-def _named(text: str, index: int, count: int) -> tuple[str, str]:
+def _named(text: str, index: int, count: int) -> tuple[str, str, str | None]:
+    """Name, URL and model of a target as it was given."""
+    text, mark, model = text.partition("#")
+    asked = model if mark else None
     name, equals, url = text.partition("=")
     if equals and "/" not in name:
-        return name, url
+        return name, url, asked
     if count <= 2:
-        return NAMES[index], text
-    return ("baseline" if index == 0 else f"speculative-{index}"), text
+        return NAMES[index], text, asked
+    return ("baseline" if index == 0 else f"speculative-{index}"), text, asked
 
 
-def _plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
+def _plan(named: list[tuple[str, str, str | None]], given: dict[str, Any]) -> Plan:
     from specdec.benchmark.client import Timeouts
 
+    targets = [(name, url) for name, url, _ in named]
     if given["experiment"] is not None:
         from specdec.benchmark.plan import Plan
         from specdec.experiment.reading import load
@@ -219,10 +224,10 @@ def _plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
         changes["warmup"] = changes["concurrency"]
     if given["plain_template"]:
         changes["thinking"] = None
-    if given["model"]:
-        changes["targets"] = tuple(
-            dataclasses.replace(target, model=given["model"]) for target in plan.targets
-        )
+    models = {name: model if model is not None else given["model"] for name, _, model in named}
+    changes["targets"] = tuple(
+        dataclasses.replace(target, model=models[target.variant]) for target in plan.targets
+    )
     if given["experiment"] is not None and given["prompts"]:
         from specdec.prompts.sets import load as load_prompts
 
@@ -233,7 +238,7 @@ def _plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
         **changes,
         ignore_eos=not given["eos"],
         near_ties=given["near_ties"],
-        headers=_headers(given["api_key_env"]),
+        **request_changes(given, plan.targets),
         timeouts=Timeouts(
             stall=given["stall_seconds"] or timeouts.stall, total=given["request_seconds"] or timeouts.total
         ),
@@ -333,17 +338,3 @@ def _recorded(plan: Plan, prompts: str | None, limits: dict[str, float | None]) 
             {"name": target.variant, "url": target.address} for target in plan.targets
         ]
     return dataclasses.replace(plan, configuration=configuration, configuration_hash=hash_of(configuration))
-
-
-def _headers(variable: str | None) -> dict[str, str]:
-    if variable is None:
-        return {}
-    key = os.environ.get(variable, "").strip()
-    # The name is not repeated: it may be the key itself, given by mistake.
-    if not key:
-        problem, remedy = "names no variable that is set", "Set it first, and give its name, not the key"
-    elif not key.isascii() or not key.isprintable():
-        problem, remedy = "names a variable with characters that no key has", "Set it to the key alone"
-    else:
-        return {"Authorization": f"Bearer {key}"}
-    raise BadInputError("command line", [Mistake("--api-key-env", "(not shown)", problem, remedy)])

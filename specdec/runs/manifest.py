@@ -61,6 +61,7 @@ class RunManifest:
             where not reported.
         records_sha256: of ``records.jsonl``.
         problem: what ended a run that is not ``complete``, for a person to read.
+        dropped: request fields that a server did not know, left out for every variant.
         points: what became of each load and variant, where the run had several loads.
     """
 
@@ -79,6 +80,7 @@ class RunManifest:
     server_counters: dict[str, dict[str, Any] | None]
     records_sha256: str
     problem: str | None = None
+    dropped: tuple[str, ...] = ()
     points: tuple[Point, ...] = ()
     schema: int = SCHEMA
 

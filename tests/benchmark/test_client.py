@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from specdec.benchmark.client import Client, request_body
-from specdec.benchmark.http1 import Connection, Endpoint
+from specdec.benchmark.endpoint import Endpoint
+from specdec.benchmark.http1 import Connection
 from specdec.benchmark.plan import Plan
 from specdec.prompts.sets import Prompt
 from specdec.runs.record import RequestRecord
@@ -158,7 +159,8 @@ def test_connections_of_an_interrupted_burst_are_closed_too(
     opened: list[Connection] = []
     really = Connection.open
 
-    async def first_one_only(endpoint: Endpoint, *, timeout: float) -> Connection:
+    async def first_one_only(endpoint: Endpoint, *, timeout: float, tls: object) -> Connection:
+        assert tls is None
         asked.append(endpoint)
         if len(asked) > 1:
             await asyncio.Event().wait()

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specdec.benchmark.http1 import HEAD_LIMIT, Cut, Endpoint, ProtocolError, ResponseParser
+from specdec.benchmark.endpoint import Endpoint
+from specdec.benchmark.http1 import HEAD_LIMIT, Cut, ProtocolError, ResponseParser
 
 
 def parse(pieces: list[bytes], *, closed: bool = False) -> tuple[ResponseParser, bytes]:
@@ -93,19 +94,29 @@ def test_an_early_end_is_a_cut(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "authority", "path"),
+    ("url", "authority", "route", "page"),
     [
-        ("http://h:8000", "h:8000", ""),
-        ("http://h:8000/v1/", "h:8000", ""),
-        ("http://h/v1/chat/completions", "h", ""),
-        ("https://h/openai/v1", "h", "/openai"),
-        ("http://h:80/v1/completions", "h", ""),
-        ("http://[::1]:8000", "[::1]:8000", ""),
+        ("http://h:8000", "h:8000", "/v1/models", "/metrics"),
+        ("http://h:8000/v1/", "h:8000", "/v1/models", "/metrics"),
+        ("http://h/v1/chat/completions", "h", "/v1/models", "/metrics"),
+        ("https://h/openai/v1", "h", "/openai/v1/models", "/openai/metrics"),
+        ("http://h:80/v1/completions", "h", "/v1/models", "/metrics"),
+        ("http://[::1]:8000", "[::1]:8000", "/v1/models", "/metrics"),
+        ("http://h/api/v3", "h", "/api/v3/models", "/api/metrics"),
+        ("http://h/a", "h", "/a/v1/models", "/a/metrics"),
+        (
+            "https://h/openai/deployments/qwen/chat/completions?api-version=2024-10-21",
+            "h",
+            "/openai/deployments/qwen/models?api-version=2024-10-21",
+            "/openai/deployments/qwen/metrics",
+        ),
+        ("https://h/v1?key=a%20b&x=1 2", "h", "/v1/models?key=a%20b&x=1%202", "/metrics"),
     ],
 )
-def test_urls(url: str, authority: str, path: str) -> None:
+def test_urls(url: str, authority: str, route: str, page: str) -> None:
     endpoint = Endpoint.of(url)
-    assert (endpoint.authority, endpoint.path, endpoint.tls) == (authority, path, url.startswith("https"))
+    assert (endpoint.authority, endpoint.tls) == (authority, url.startswith("https"))
+    assert (endpoint.below_base("/models"), endpoint.of_server("/metrics")) == (route, page)
 
 
 @pytest.mark.parametrize("url", ["h:8000", "ftp://h", "http://", "http://h:port", "http://[::1", ""])

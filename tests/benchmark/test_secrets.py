@@ -11,7 +11,7 @@ import pytest
 
 from scripts.hostile_command import Done, specdec
 from scripts.hostile_server import Request, Server, answer, chunk, event, http, serving, streamed
-from specdec.benchmark.http1 import Endpoint
+from specdec.benchmark.endpoint import Endpoint
 from specdec.benchmark.plan import Target
 from specdec.benchmark.remedies import remedy
 from specdec.benchmark.secrecy import Secrets
@@ -126,14 +126,14 @@ def test_a_short_key_is_no_secret_and_spoils_no_text() -> None:
 @pytest.mark.parametrize(
     ("url", "authority", "path"),
     [
-        ("http://bücher.example:8000/v1", "xn--bcher-kva.example:8000", ""),
-        ("http://例え.テスト/modèle", "xn--r8jz45g.xn--zckzah", "/mod%C3%A8le"),
-        ("http://[::1]:8000/a b", "[::1]:8000", "/a%20b"),
+        ("http://bücher.example:8000/v1", "xn--bcher-kva.example:8000", "/v1"),
+        ("http://例え.テスト/modèle", "xn--r8jz45g.xn--zckzah", "/mod%C3%A8le/v1"),
+        ("http://[::1]:8000/a b", "[::1]:8000", "/a%20b/v1"),
     ],
 )
 def test_hosts_and_paths_of_other_scripts(url: str, authority: str, path: str) -> None:
     endpoint = Endpoint.of(url)
-    assert (endpoint.authority, endpoint.path) == (authority, path)
+    assert (endpoint.authority, endpoint.base) == (authority, path)
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "a\x1b[2Jb", "\u202eb", "x" * 300])
