@@ -241,7 +241,7 @@ class Plan:
     def secrets(self) -> Secrets:
         """What the records and the manifest are never to hold."""
         queries = [urlsplit(target.url).query for target in self.targets]
-        values = [part.partition("=")[2] for query in queries for part in query.split("&")]
+        values = [part.partition("=")[2] or part for query in queries for part in query.split("&")]
         return Secrets([*self.headers.values(), *values])
 
     def tls(self) -> ssl.SSLContext:
