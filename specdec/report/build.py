@@ -8,7 +8,7 @@ from specdec.analysis.verdict import Verdict
 from specdec.report.content import Content, Section, Tally, Text
 from specdec.report.headline import SIGNS, headline
 from specdec.report.numbers import Trace
-from specdec.report.parts import advice, evidence, loads, money, speculation, speed
+from specdec.report.parts import advice, every_metric, evidence, loads, money, speculation, speed
 from specdec.report.parts.view import TONES, View
 from specdec.runs.folder import Run
 
@@ -27,6 +27,7 @@ def build(run: Run, verdict: Verdict) -> tuple[Content, Trace]:
         speculation.acceptance(view),
         speculation.window(view),
         money.cost(view) if view.complete else None,
+        every_metric.percentiles(view),
         evidence.parity(view),
         evidence.failures(view),
         evidence.method(view),

@@ -6,16 +6,18 @@ import sys
 from typing import Any
 
 from specdec import console
+from specdec.metrics import E2E, STEP_GAP, SYSTEM_THROUGHPUT, TOKENS_PER_STEP, TPOT, TTFT
 from specdec.text import printable
 
 _COLUMNS = (
-    ("TimeToFirstToken", "TTFT ms", 1000, 1),
-    ("TimePerOutputToken", "TPOT ms", 1000, 2),
-    ("TokensPerStep", "tokens/step", 1, 2),
-    ("StepGap", "step gap ms", 1000, 1),
-    ("EndToEndLatency", "E2E s", 1, 2),
-    ("SystemThroughput", "tokens/s", 1, 1),
+    (TTFT.name, f"{TTFT.symbol} ms", 1000, 1),
+    (TPOT.name, f"{TPOT.symbol} ms", 1000, 2),
+    (TOKENS_PER_STEP.name, "tokens/step", 1, 2),
+    (STEP_GAP.name, f"{STEP_GAP.symbol} ms", 1000, 1),
+    (E2E.name, f"{E2E.symbol} s", 1, 2),
+    (SYSTEM_THROUGHPUT.name, "tokens/s", 1, 1),
 )
+"""Metric, heading, factor and decimals of the columns: as many as a terminal has room for."""
 
 
 def show(summary: dict[str, Any]) -> None:
