@@ -274,7 +274,8 @@ def _damaged(chance: random.Random, events: list[bytes]) -> bytes:
         case 5:
             return _odd(chance)
         case 6:
-            events = [event(chance.choice(WORDS).encode(errors="replace")), *events]
+            deep = b"[" * 50_000
+            events = [event(chance.choice((deep, chance.choice(WORDS).encode(errors="replace")))), *events]
         case _:
             events = [chance.randbytes(50), *events]
     events.insert(chance.randrange(len(events)), event(odd))

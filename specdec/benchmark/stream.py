@@ -101,7 +101,7 @@ class CompletionStream:
                 continue
             try:
                 chunk: Any = json.loads(data)
-            except ValueError:
+            except (ValueError, RecursionError):
                 if event.type == "error":
                     raise ServerError(data[:500]) from None
                 raise BadStreamError(f"an event that is not JSON: {data[:80]!r}") from None
@@ -111,7 +111,7 @@ class CompletionStream:
                 continue
             try:
                 self._chunk(cast("dict[str, Any]", chunk), stamp)
-            except (AttributeError, KeyError, TypeError, ValueError):
+            except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
                 raise BadStreamError(f"an event of another layout: {data[:80]!r}") from None
 
     @property
@@ -143,23 +143,23 @@ class CompletionStream:
         timings = cast("dict[str, Any]", chunk.get("timings") or {})
         self._speculation(chunk, timings)
         self._details(usage)
-        count = usage.get("completion_tokens", timings.get("predicted_n"))
+        count = _whole(usage.get("completion_tokens", timings.get("predicted_n")))
         if size:
             self.text_times.append(stamp)
             self.text_bytes.append(size)
         if choices:
             self._place(stamp, count, size, timings if "completion_tokens" not in usage else None)
-        elif isinstance(count, int):
+        elif count is not None:
             self.last_total = count
-        if isinstance(count, int):
+        if count is not None:
             self.total = count
 
-    def _place(self, stamp: float, count: Any, size: int, timings: dict[str, Any] | None) -> None:
+    def _place(self, stamp: float, count: int | None, size: int, timings: dict[str, Any] | None) -> None:
         """Takes the count of an event with a choice; ``timings`` where it is llama.cpp's."""
         # A server that takes tokens back has brought none until it is past the most it had told.
         before = max(self.total or 0, self.tokens[-1] if self.tokens else 0)
         counted = len(self.tokens) == len(self.times)
-        if isinstance(count, int):
+        if count is not None:
             self.fell |= count < before
             if count > before and counted:
                 if timings is not None:
@@ -171,17 +171,17 @@ class CompletionStream:
                 return
         if not size:
             return
-        if not isinstance(count, int) or not counted or count == 0:
+        if not count or not counted:
             self.times.append(stamp)
         else:
             self.flat += 1
 
     def _details(self, usage: dict[str, Any]) -> None:
-        asked = usage.get("prompt_tokens")
-        self.prompt_tokens = asked if isinstance(asked, int) else self.prompt_tokens
+        asked = _whole(usage.get("prompt_tokens"))
+        self.prompt_tokens = self.prompt_tokens if asked is None else asked
         details = cast("dict[str, Any]", usage.get("completion_tokens_details") or {})
-        thought = details.get("reasoning_tokens", usage.get("reasoning_tokens"))
-        self.reasoning_tokens = thought if isinstance(thought, int) else self.reasoning_tokens
+        thought = _whole(details.get("reasoning_tokens", usage.get("reasoning_tokens")))
+        self.reasoning_tokens = self.reasoning_tokens if thought is None else thought
 
     def _choice(self, choice: dict[str, Any]) -> int:
         """Takes a choice, and gives the bytes of its text."""
@@ -227,6 +227,11 @@ class CompletionStream:
                 int(reported["num_accepted_draft_tokens"]),
                 "metrics.speculative_decoding",
             )
+
+
+def _whole(value: object) -> int | None:
+    """A count as a server tells it, or None for what cannot be one."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
 
 
 def _choices(chunk: dict[str, Any]) -> list[dict[str, Any]]:

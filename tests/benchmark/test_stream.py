@@ -1,6 +1,7 @@
 """What streams of real servers look like, event by event."""
 
 import json
+from math import inf
 
 import pytest
 
@@ -277,3 +278,33 @@ def test_a_token_that_cannot_come_leaves_no_gap() -> None:
     logprobs = {"content": [{"top_logprobs": [{"logprob": 0.0}, {"logprob": float("-inf")}]}]}
     stream = read((1.0, {"choices": [{"delta": {"content": "x"}, "logprobs": logprobs}]}))
     assert stream.near_tie == []
+
+
+@pytest.mark.parametrize("value", [True, -1, 2**60, 1.5, "3", [1], {"a": 1}, None])
+@pytest.mark.parametrize("field", ["completion_tokens", "prompt_tokens"])
+def test_what_cannot_be_a_count_is_none(field: str, value: object) -> None:
+    stream = read((1.0, delta("x", usage={"completion_tokens": 1, "prompt_tokens": 5} | {field: value})))
+    counts = {"completion_tokens": stream.total, "prompt_tokens": stream.prompt_tokens}
+    assert counts == {"completion_tokens": 1, "prompt_tokens": 5} | {field: None}
+
+
+SPECULATION = {"num_draft_tokens": 4, "num_accepted_draft_tokens": 1, "num_spec_steps": 1}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "[" * 100_000,
+        json.dumps(
+            {"choices": [{}], "metrics": {"speculative_decoding": SPECULATION | {"num_draft_tokens": inf}}}
+        ),
+        json.dumps(
+            {"choices": [{}], "metrics": {"speculative_decoding": SPECULATION | {"num_spec_steps": -inf}}}
+        ),
+        json.dumps({"choices": [], "usage": {"x": 1}, "timings": {"draft_n": inf}}),
+    ],
+)
+def test_an_event_that_no_parser_likes_spoils_its_request_alone(data: str) -> None:
+    with pytest.raises(BadStreamError) as caught:
+        CompletionStream().feed(f"data: {data}\n\n".encode(), 1.0)
+    assert len(str(caught.value)) < 200
