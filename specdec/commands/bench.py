@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specdec import console, interrupts
+from specdec.commands import load_options
 from specdec.commands.options import Number, NumberList, objective_options
 from specdec.commands.request_options import changes as request_changes
 from specdec.commands.request_options import request_options
-from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
+from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from specdec.text import json_of, printable
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def _plan(named: list[tuple[str, str, str | None]], given: dict[str, Any]) -> Pl
     else:
         plan = _free_plan(targets, given)
     changes: dict[str, Any] = {name: given[name] for name in _CHANGEABLE if given.get(name) is not None}
-    changes |= _load_changes(given)
+    changes |= load_options.changes(given)
     if given["warmup"] is None and changes.get("concurrency") is not None:
         changes["warmup"] = changes["concurrency"]
     if given["plain_template"]:
@@ -244,57 +245,8 @@ def _plan(named: list[tuple[str, str, str | None]], given: dict[str, Any]) -> Pl
         ),
     )
     plan = _recorded(plan, given["prompts"], {name: given[name] for name in ("ttft_ms", "tpot_ms")})
+    load_options.say_what_queues(plan)
     return plan.only(given["test_cases"]) if given["test_cases"] else plan
-
-
-def _load_changes(given: dict[str, Any]) -> dict[str, Any]:
-    """What ``--load``, ``--rate``, ``--arrival`` and ``--concurrency`` change in a plan.
-
-    Raises:
-        BadInputError: two of them contradict each other.
-    """
-    loads, rates, arrival = given["loads"], given["rates"], given["arrival"]
-    contradictions = [
-        ("--load", loads, "--concurrency", given["concurrency"]),
-        ("--load", loads, "--rate", rates),
-        ("--rate", rates, "--arrival", "closed" if arrival == "closed" else None),
-        ("--load", loads, "--arrival", None if arrival == "closed" else arrival),
-    ]
-    mistakes = [
-        Mistake(option, _listed(values), f"contradicts {other} {value}", "Give one of them")
-        for option, values, other, value in contradictions
-        if values is not None and value is not None
-    ]
-    if mistakes:
-        raise BadInputError("command line", mistakes)
-    if rates is not None:
-        several = _ascending("--rate", rates)
-        single = several[0] if len(several) == 1 else None
-        return {
-            "arrival": arrival or "poisson",
-            "rate": single,
-            "loads": several if single is None else (),
-        }
-    if loads is not None:
-        several = _ascending("--load", loads)
-        return {
-            "arrival": "closed",
-            "rate": None,
-            "concurrency": int(several[-1]),
-            "loads": several if len(several) > 1 else (),
-        }
-    return {"loads": ()} if given["concurrency"] is not None else {}
-
-
-def _ascending(option: str, values: tuple[float, ...]) -> tuple[float, ...]:
-    ascending = tuple(sorted(set(values)))
-    if values != ascending:
-        console.say(f"{option} {_listed(values)} is measured as {_listed(ascending)}")
-    return ascending
-
-
-def _listed(values: tuple[float, ...]) -> str:
-    return ",".join(f"{value:g}" for value in values)
 
 
 def _free_plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:

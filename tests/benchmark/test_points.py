@@ -12,6 +12,7 @@ from specdec.benchmark.load import blocks
 from specdec.benchmark.run import run
 from specdec.commands.bench import command as bench
 from specdec.errors import BadInputError
+from specdec.experiment.reading import load as load_experiment
 from specdec.golden.settings import Settings
 from specdec.runs.folder import read_run
 from specdec.runs.point import Point
@@ -179,3 +180,55 @@ def test_bench_says_what_it_makes_of_loads(start: Start, tmp_path: Path) -> None
         refused = CliRunner().invoke(bench, [*arguments, "--load", wrong])
         assert refused.exit_code == 2
         assert said in refused.output
+
+
+EXPERIMENT = """
+name = "loads"
+regions = ["us-east-2"]
+
+[placement.us-east-2]
+zone = "us-east-2b"
+
+[serving]
+max_num_seqs = 4
+
+[[variants]]
+name = "baseline"
+service = "plain"
+
+[benchmark]
+output_tokens = 4
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("loads = [1.0, 1.0]", "Write 1"),
+        ("loads = [4.0, 1.0]", "Write 1, 4"),
+        ("loads = [0.0, 1.0]", "1 or more"),
+        ("loads = [1.0, 8.0]", "is more than the 4 sequences (max_num_seqs)"),
+        ("concurrency = 8", "is more than the 4 sequences (max_num_seqs)"),
+    ],
+)
+def test_an_experiment_with_wrong_loads_is_refused(more: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "experiment.toml"
+    path.write_text(EXPERIMENT.format(more=more), encoding="utf-8")
+    with pytest.raises(BadInputError) as caught:
+        load_experiment(path)
+    assert said in str(caught.value)
+
+
+def test_bench_measures_a_queue_and_says_so(start: Start, tmp_path: Path) -> None:
+    _, url = start(Settings(ttft=0.02, step=0.002, max_num_seqs=4))
+    path = tmp_path / "experiment.toml"
+    path.write_text(EXPERIMENT.format(more="loads = [1.0, 4.0]"), encoding="utf-8")
+    (tmp_path / "prompts.txt").write_text("one\ntwo\n", encoding="utf-8")
+    arguments = ["--target", f"baseline={url}", "--experiment", str(path), "--out", str(tmp_path / "runs")]
+    arguments += ["--prompts", str(tmp_path / "prompts.txt"), "--load", "1,8", "--repeats", "1"]
+    done = CliRunner().invoke(bench, arguments, standalone_mode=False)
+    assert done.exit_code == 0, done.output
+    assert "more in flight than the 4 sequences (max_num_seqs)" in done.output
+    manifest = read_run(next((tmp_path / "runs").iterdir())).manifest
+    assert [(point.load, point.end) for point in manifest.points] == [(1.0, "complete"), (8.0, "complete")]
