@@ -1,0 +1,115 @@
+"""What walks along the baseline say: the same decoder, or another.
+
+Decided by gaps where log-probabilities are real. Where they are not, by the rate of swaps against the
+baseline's own with itself, which has a blind spot: a decoder that takes one wrong token in 200 swaps as often
+as bf16 rounding does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specdec.analysis.distributions import chi_square_quantile
+from specdec.analysis.parity import NEAR_TIE, sooner
+from specdec.analysis.verdict import Interval, ParityState
+from specdec.rejoin.walk import Walk
+
+ENOUGH = 1000
+"""Tokens that a verdict is to rest on. One wrong token in 200 goes unseen in 1,000 with a chance under 1%."""
+
+MOST_GAP = 1.0
+"""Sum of gaps per 1,000 tokens above which the other is no right decoder, in nats. Between formats of one
+model the sum was 0.07 at most, on one Trainium2 chip 0.5; with Q8_0 weights it was 2.7 (facts of both:
+docs/verdict.md)."""
+
+RIGHT_RATE = 0.008
+"""Swaps per token of right decoders, at most: 0.005 in bf16, with room. Only rates that are surely above it
+tell anything."""
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Rejoined:
+    """What the walks of one row say.
+
+    Attributes:
+        state: ``same``, ``swaps`` or ``differs``.
+        tokens, swaps: compared, and different.
+        rate: swaps per token, exact Poisson interval.
+        largest_gap, gap_sum: of the swaps that have one, nats; None where none has.
+        by_gaps: whether gaps decided.
+        says: the result and what it cannot show, as part of a sentence.
+    """
+
+    state: ParityState
+    tokens: int
+    swaps: int
+    rate: Interval
+    largest_gap: float | None
+    gap_sum: float | None
+    by_gaps: bool
+    says: str
+
+
+def rejoined(walks: Sequence[Walk], own: Sequence[Walk] = ()) -> Rejoined:
+    """Judges the walks of one row.
+
+    Args:
+        walks: of the other's texts along the baseline (or a scorer of the same target).
+        own: of the baseline's own texts along itself from other starts: what another batch does to it.
+    """
+    tokens = sum(walk.tokens for walk in walks)
+    swaps = [swap for walk in walks for swap in walk.swaps]
+    gaps = [swap.gap for swap in swaps if swap.gap is not None]
+    by_gaps = bool(gaps) and len(gaps) >= 0.8 * len(swaps)
+    rate = poisson_rate(len(swaps), tokens)
+    state, why = _decide(tokens, len(swaps), rate, gaps if by_gaps else None, own)
+    head = (
+        f"{len(swaps)} swaps in {tokens} tokens followed" if swaps else f"no swap in {tokens} tokens followed"
+    )
+    short = f"; fewer than {ENOUGH} tokens, so a rare fault may be missed" if tokens < ENOUGH else ""
+    return Rejoined(
+        state=state,
+        tokens=tokens,
+        swaps=len(swaps),
+        rate=rate,
+        largest_gap=max(gaps, default=None),
+        gap_sum=sum(gaps) if gaps else None,
+        by_gaps=by_gaps,
+        says=f"{head}{why}{short}",
+    )
+
+
+def _decide(
+    tokens: int, swaps: int, rate: Interval, gaps: Sequence[float] | None, own: Sequence[Walk]
+) -> tuple[ParityState, str]:
+    if not tokens:
+        return "not judged", ""
+    if not swaps:
+        return "same", ""
+    if gaps is not None:
+        if max(gaps) > NEAR_TIE:
+            return "differs", f", the largest gap {max(gaps):.2f} above {NEAR_TIE:g} in log-probability"
+        if 1000 * sum(gaps) > MOST_GAP * max(tokens, ENOUGH):
+            return "differs", f", gaps of {1000 * sum(gaps) / tokens:.1f} per 1,000 tokens in log-probability"
+        if rate.low > RIGHT_RATE:
+            return "differs", f", {1000 * swaps / tokens:.0f} per 1,000, more than rounding makes"
+        return "swaps", f", each at a near-tie (largest gap {max(gaps):.2f})"
+    blind = "; without log-probabilities one wrong token in 200 would not be seen"
+    own_tokens, own_swaps = sum(walk.tokens for walk in own), sum(len(walk.swaps) for walk in own)
+    if own_swaps and sooner(swaps, tokens, own_swaps, own_tokens):
+        return "differs", f", more than the baseline has with itself ({own_swaps} in {own_tokens})"
+    if rate.low > RIGHT_RATE and not own_swaps:
+        return "differs", f", {1000 * swaps / tokens:.0f} per 1,000, more than rounding makes"
+    return "swaps", f", as rounding makes{blind}"
+
+
+def poisson_rate(count: int, exposure: int, level: float = LEVEL) -> Interval:
+    """Rate with its exact interval (Garwood, Biometrika 28, 1936)."""
+    if not exposure:
+        return Interval(0.0, float("inf"), level)
+    low = chi_square_quantile(2 * count, (1 - level) / 2) / 2 if count else 0.0
+    high = chi_square_quantile(2 * count + 2, (1 + level) / 2) / 2
+    return Interval(low / exposure, high / exposure, level)
