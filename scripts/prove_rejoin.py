@@ -109,13 +109,18 @@ def server(path: Path, window: int = 0) -> Generator[str]:
 
 def asked(prompt: str) -> Asked:
     """The request that a text answers."""
-    return Asked(prompt=prompt, system=None, fixed_length=True, thinking=None, model=None)
+    return Asked(messages=(("user", prompt),), fixed_length=True, thinking=None, model=None)
 
 
 def answer(url: str, prompt: str, tokens: int = TOKENS) -> str:
     """What a server says to a prompt, by its chat route."""
-    body = {"messages": asked(prompt).messages(), "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
-    said = Api(url, timeout=600).call("POST", "/v1/chat/completions", body)
+    body = {
+        "messages": asked(prompt).conversation(),
+        "max_tokens": tokens,
+        "temperature": 0,
+        "ignore_eos": True,
+    }
+    said = Api(url, timeout=600).call("POST", "/v1/chat/completions", body | {"ignore_eos": True})
     assert said is not None
     return said["choices"][0]["message"]["content"]
 
@@ -127,11 +132,9 @@ def faulty(url: str, prompt: str, chance: random.Random, *, every: int | None, l
     decoder = reference(Api(url, timeout=600), asked(prompt))
     assert isinstance(decoder, LlamaCpp)
     said: list[Piece] = []
+    others: dict[bytes, float] = {}
     while len(said) < TOKENS:
-        if every:
-            length = 1 + int(chance.expovariate(1 / every))
-        else:
-            length = TOKENS // 2
+        length = 1 + int(chance.expovariate(1 / every)) if every else TOKENS // 2
         seen = said[: max(0, len(said) - lose - 8)] + said[len(said) - 8 :] if lose and said else said
         for token in decoder.decode(seen, min(length, TOKENS - len(said))):
             pieces = decoder.cut(token.data.decode(errors="replace"))

@@ -33,6 +33,7 @@ class BlockSpread:
             degrees of freedom has ``variance / sqrt(degrees)``.
         most: the same with nothing taken off: too large on average, but sure already with few blocks.
         most_uncertainty: as ``uncertainty``, of ``most``.
+        degrees: degrees of freedom between blocks.
 
     An interval from either one holds, so the narrower of the two serves.
     """
@@ -41,6 +42,7 @@ class BlockSpread:
     uncertainty: float
     most: float
     most_uncertainty: float
+    degrees: float
 
 
 def block_spread(rows: Sequence[Sequence[LogRatio]]) -> BlockSpread | None:
@@ -59,11 +61,12 @@ def block_spread(rows: Sequence[Sequence[LogRatio]]) -> BlockSpread | None:
     # A noisy row says little about blocks: each weighs as its mean squares are sure. The blocks' own part in
     # these is not known before the first round.
     first, *_ = _pool(parts, chance, 0.0)
-    estimate, between, weights = _pool(parts, chance, first)
+    estimate, between, weights, shares = _pool(parts, chance, first)
     # Blocks that all rows share, as in an open loop, are not counted once for each of them.
     repeated = max(1.0, counted / apart)
-    # Exact for rows of one spread, and no bias where spreads differ.
-    alike = between**2 / counted
+    # Each row's part in the sum, as expected and as seen: a row that outweighs the others is worth no more
+    # than its own degrees of freedom.
+    alike = between**2 * sum(share**2 / part.block_degrees for share, part in zip(shares, parts, strict=True))
     unlike = sum(
         (weight * part.between) ** 2 / (part.block_degrees + 2)
         for weight, part in zip(weights, parts, strict=True)
@@ -73,13 +76,16 @@ def block_spread(rows: Sequence[Sequence[LogRatio]]) -> BlockSpread | None:
         (weight * part.block_degrees * error) ** 2 / degrees
         for weight, part, (error, degrees) in zip(weights, parts, chance, strict=True)
     )
-    return BlockSpread(estimate, sqrt(shown + expected), between, sqrt(shown))
+    degrees = counted / repeated
+    return BlockSpread(estimate, sqrt(shown + expected), between, sqrt(shown), degrees)
 
 
 def _pool(
     parts: Sequence[_Partition], chance: Sequence[tuple[float, float]], assumed: float
-) -> tuple[float, float, list[float]]:
-    """Variance between blocks, the same with nothing taken off for chance, and each row's weight in both."""
+) -> tuple[float, float, list[float], list[float]]:
+    """Variance between blocks, the same with nothing taken off for chance, each row's weight in both, and the
+    part of the sum that it is expected to bring.
+    """
     squares = [
         error + part.size / part.block_degrees * assumed
         for part, (error, _) in zip(parts, chance, strict=True)
@@ -92,7 +98,12 @@ def _pool(
         weight * part.block_degrees * error
         for weight, part, (error, _) in zip(weights, parts, chance, strict=True)
     )
-    return max(0.0, between - by_chance), between, weights
+    brought = [
+        weight * part.block_degrees * square
+        for weight, part, square in zip(weights, parts, squares, strict=True)
+    ]
+    shares = [own / sum(brought) if sum(brought) else 1 / len(brought) for own in brought]
+    return max(0.0, between - by_chance), between, weights, shares
 
 
 def _errors(parts: Sequence[_Partition]) -> list[tuple[float, float]]:

@@ -36,6 +36,7 @@ from specdec.metrics.e2e import E2E
 from specdec.metrics.step_gap import STEP_GAP
 from specdec.metrics.tpot import TPOT
 from specdec.metrics.ttft import TTFT
+from specdec.rejoin.store import Followed
 from specdec.runs.manifest import RunManifest
 from specdec.runs.record import RequestRecord, measured
 
@@ -52,6 +53,7 @@ def judge(
     *,
     convention: Convention | None = None,
     price: NodePrice | None = None,
+    rejoined: Sequence[Followed] = (),
 ) -> Verdict:
     """Judges one run.
 
@@ -62,13 +64,16 @@ def judge(
             stack is known for.
         price: of the accelerator node. By default the experiment's own price or the catalogue's, and none for
             a run on this machine.
+        rejoined: texts that were followed after the run, see ``specdec.rejoin``.
     """
     exact = [record for record in records if record.lane == "exact"]
     loads = sorted({record.load for record in exact if not record.warmup})
     if len(loads) < 2:
-        return RunJudge(manifest, exact, convention, price).verdict()
+        return RunJudge(manifest, exact, convention, price, rejoined).verdict()
     judges = {
-        load: RunJudge(manifest, [record for record in exact if record.load == load], convention, price)
+        load: RunJudge(
+            manifest, [record for record in exact if record.load == load], convention, price, rejoined
+        )
         for load in loads
     }
     known = read_together(judges)
@@ -92,8 +97,10 @@ class RunJudge:
         records: Iterable[RequestRecord],
         convention: Convention | None,
         price: NodePrice | None,
+        rejoined: Sequence[Followed] = (),
     ) -> None:
         self.manifest = manifest
+        self.rejoined = rejoined
         self.local = is_local(manifest)
         self.convention = convention or convention_of(manifest)
         self.experiment = manifest.configured
@@ -247,11 +254,11 @@ class RunJudge:
 
     def compared(self, known: ReadTogether | None = None) -> Rows:
         """Every row, and what they know of each other; ``known`` where other rows are read with them."""
-        return compare_rows(self.manifest, self.rows(), self.by_row, known)
+        return compare_rows(self.manifest, self.rows(), self.by_row, known, self.rejoined)
 
     def counts(self, row: RowSource) -> bool:
         """Whether the speed of a row counts; see ``specdec.analysis.gates``."""
-        return not any(reason.withholds for reason in row.reasons(self.manifest, self.by_row))
+        return not any(reason.withholds for reason in row.reasons(self.manifest, self.by_row, self.rejoined))
 
     def rooflines(self, measurements: Sequence[Measurement]) -> tuple[Roofline, ...]:
         """Each variant against the memory bandwidth of its devices; none where neither the catalogue nor the

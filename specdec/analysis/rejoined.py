@@ -8,11 +8,13 @@ as bf16 rounding does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specdec.analysis.distributions import chi_square_quantile
+from specdec.analysis.pairing import Pair
 from specdec.analysis.parity import NEAR_TIE, sooner
-from specdec.analysis.verdict import Interval, ParityState
+from specdec.analysis.verdict import Interval, Parity, ParityState
+from specdec.rejoin.store import Followed
 from specdec.rejoin.walk import Walk
 
 ENOUGH = 1000
@@ -53,13 +55,19 @@ class Rejoined:
     says: str
 
 
-def rejoined(walks: Sequence[Walk], own: Sequence[Walk] = ()) -> Rejoined:
+def rejoined(walks: Sequence[Walk], own: Sequence[Walk] = (), *, scorer: bool = False) -> Rejoined:
     """Judges the walks of one row.
 
     Args:
-        walks: of the other's texts along the baseline (or a scorer of the same target).
-        own: of the baseline's own texts along itself from other starts: what another batch does to it.
+        walks: of the other's texts along the reference, texts that are the baseline's own among them.
+        own: of the baseline's texts: along itself from other starts, which is what another batch does to it,
+            or along the scorer.
+        scorer: whether the reference is a scorer. The baseline must be one decoder with it.
     """
+    if scorer and own and rejoined(own).state == "differs":
+        return replace(
+            rejoined(walks), state="not judged", says="the scorer and the baseline are not one model"
+        )
     tokens = sum(walk.tokens for walk in walks)
     swaps = [swap for walk in walks for swap in walk.swaps]
     gaps = [swap.gap for swap in swaps if swap.gap is not None]
@@ -113,3 +121,42 @@ def poisson_rate(count: int, exposure: int, level: float = LEVEL) -> Interval:
     low = chi_square_quantile(2 * count, (1 - level) / 2) / 2 if count else 0.0
     high = chi_square_quantile(2 * count + 2, (1 + level) / 2) / 2
     return Interval(low / exposure, high / exposure, level)
+
+
+def with_rejoined(parity: Parity, pairs: Sequence[Pair], followed: Sequence[Followed]) -> Parity:
+    """The parity of a row, taking up what was followed of it.
+
+    Nothing changes unless every differing text was followed. Texts that are equal count as followed without a
+    swap, each once, since the baseline decoded them itself.
+
+    Args:
+        parity: without it.
+        pairs: of the row.
+        followed: of its test case, on one reference.
+    """
+    by_text = {(each.prompt, each.repeat): each.walk for each in followed if each.variant != each.against}
+    own = [each.walk for each in followed if each.variant == each.against]
+    texts: dict[tuple[str, str], list[Pair]] = {}
+    for pair in pairs:
+        if pair.variant.temperature == 0 and pair.variant.text and pair.baseline.text:
+            texts.setdefault((pair.variant.prompt, pair.variant.text), []).append(pair)
+    walks: list[Walk] = []
+    for alike in texts.values():
+        if any(pair.baseline.text == pair.variant.text for pair in alike):
+            walks.append(Walk(alike[0].variant.output_tokens or 0, ()))
+            continue
+        keys = [(pair.variant.prompt, pair.variant.repeat) for pair in alike]
+        known = [by_text[key] for key in keys if key in by_text]
+        if not known:
+            return parity
+        walks.append(known[0])
+    result = rejoined(walks, own, scorer=any(each.scorer for each in followed))
+    return replace(
+        parity,
+        state=result.state,
+        because=result.says,
+        followed=result.tokens,
+        swaps=result.swaps,
+        rate=result.rate,
+        largest_gap=result.largest_gap,
+    )

@@ -13,6 +13,7 @@ from specdec.analysis.fleet import sums_ratio
 from specdec.analysis.gates import reasons, side_of, unlike
 from specdec.analysis.pairing import LogRatio, Pair, log_ratios, pairs, prompt_means
 from specdec.analysis.parity import parity
+from specdec.analysis.rejoined import with_rejoined
 from specdec.analysis.sentences import comparison_sentence
 from specdec.analysis.significance import MARGIN, ReadTogether, decide, paired_ratio
 from specdec.analysis.verdict import (
@@ -28,6 +29,7 @@ from specdec.analysis.verdict import (
 from specdec.metrics.e2e import E2E
 from specdec.metrics.tpot import TPOT
 from specdec.metrics.ttft import TTFT
+from specdec.rejoin.store import Followed
 from specdec.runs.manifest import RunManifest
 from specdec.runs.record import RequestRecord
 
@@ -63,11 +65,21 @@ class RowSource:
         """All requests of either side, failed ones too."""
         return every.get((self.against, self.test_case), ()), every.get((self.variant, self.test_case), ())
 
-    def parity(self, every: Records) -> Parity:
-        """Of the texts."""
-        return parity(self.alike, [r for r in self.requests(every)[0] if r.outcome == "ok"])
+    def parity(self, every: Records, followed: Sequence[Followed] = ()) -> Parity:
+        """Of the texts, with what was followed of them."""
+        alone = parity(self.alike, [r for r in self.requests(every)[0] if r.outcome == "ok"])
+        mine = [
+            each
+            for each in followed
+            if each.test_case == self.test_case
+            and each.against == self.against
+            and each.variant in (self.variant, self.against)
+        ]
+        return with_rejoined(alone, self.alike, mine) if mine else alone
 
-    def reasons(self, manifest: RunManifest, every: Records) -> list[Reason]:
+    def reasons(
+        self, manifest: RunManifest, every: Records, followed: Sequence[Followed] = ()
+    ) -> list[Reason]:
         """Why the row does not count, or counts with a note."""
         ours, theirs = manifest.variants[self.against], manifest.variants[self.variant]
         baseline, variant = self.requests(every)
@@ -78,7 +90,7 @@ class RowSource:
                 prompt_class=next((r.prompt_class for r in (*baseline, *variant)), ""),
                 alike=self.alike,
                 apart=self.apart,
-                parity=self.parity(every),
+                parity=self.parity(every, followed),
                 models=(ours.get("model"), theirs.get("model")),
                 same_server=bool(ours.get("url"))
                 and all(ours.get(key) == theirs.get(key) for key in _ADDRESS),
@@ -104,7 +116,11 @@ class Rows:
 
 
 def compare_rows(
-    manifest: RunManifest, sources: Sequence[RowSource], every: Records, known: ReadTogether | None = None
+    manifest: RunManifest,
+    sources: Sequence[RowSource],
+    every: Records,
+    known: ReadTogether | None = None,
+    followed: Sequence[Followed] = (),
 ) -> Rows:
     """Compares all rows, read together.
 
@@ -113,6 +129,7 @@ def compare_rows(
         sources: see ``row_sources``.
         every: all requests but warm-up.
         known: what rows know of each other, where more than these are read together.
+        followed: texts that were followed, see ``specdec.rejoin``.
     """
     tpots, ttfts, e2es = (
         [(source.group, log_ratios(source.alike, metric.of)) for source in sources]
@@ -126,6 +143,7 @@ def compare_rows(
             manifest,
             source,
             every,
+            followed,
             tpot_known.ratio(*tpot),
             ttft_known.ratio(*ttft),
             e2e_known.ratio(*e2e),
@@ -179,6 +197,7 @@ def _comparison(
     manifest: RunManifest,
     source: RowSource,
     every: Records,
+    followed: Sequence[Followed],
     tpot: PairedRatio | None,
     ttft: PairedRatio | None,
     e2e: PairedRatio | None,
@@ -186,10 +205,10 @@ def _comparison(
 ) -> Comparison:
     complete = manifest.status == "complete"
     requests = source.requests(every)
-    text = source.parity(every)
+    text = source.parity(every, followed)
     noise = noise_of(requests[0])
     decision: Decision = decide(tpot.interval) if complete and tpot else "undecided"
-    said = source.reasons(manifest, every)
+    said = source.reasons(manifest, every, followed)
     if decision in ("helps", "hurts") and tpot and noise and max(tpot.value, 1 / tpot.value) <= noise:
         decision = "undecided"
         said.append(

@@ -225,8 +225,8 @@ def _about_texts(verdict: Verdict) -> Iterator[str]:
         )
     if any(reason.code == "sampled" for row in verdict.comparisons for reason in row.reasons):
         yield (
-            "Texts are not compared above temperature 0. specdec sampling checks there that both variants"
-            " draw from one distribution."
+            "Texts are not compared above temperature 0, where they cannot agree: that both draw from"
+            " one distribution is not checked."
         )
     if any(row.parity.self_total == 0 and row.parity.state != "not judged" for row in verdict.comparisons):
         yield "Each prompt was sent once, so the baseline could not be compared with itself."

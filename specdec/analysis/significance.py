@@ -10,7 +10,7 @@ Rows that are read together share one error: each is given at the level ``1 - (1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 from statistics import fmean, variance
@@ -96,8 +96,7 @@ def paired_ratio(
         return replace(bare, unknown="blocks")
     moderated, degrees = common.moderate(variance(means), count - 1)
     own = moderated / count
-    widths = [_width(own, degrees, share * part, share * error, level) for part, error in _parts(blocks)]
-    half, total, degrees = min(widths)
+    half, total, degrees = min(_widths(own, degrees, share, blocks, level))
     if half > WIDEST:
         return replace(bare, unknown="blocks" if share > 0 else "prompts")
     low, high = _bootstrap_mean(np.asarray(means), level, seed)
@@ -208,30 +207,43 @@ class _Plan:
         return high
 
 
-def _parts(blocks: BlockSpread | None) -> tuple[tuple[float, float], ...]:
-    if blocks is None:
-        return ((0.0, 0.0),)
-    return (blocks.variance, blocks.uncertainty), (blocks.most, blocks.most_uncertainty)
+FEW_BLOCKS = 6
+"""Degrees of freedom between blocks below which Satterthwaite's approximation is too bold: with three test
+cases of two blocks it called identical services different in 6 of 100 reports."""
 
 
-def _width(
-    own: float, degrees: float, shared: float, uncertainty: float, level: float
-) -> tuple[float, float, float]:
-    """Half-width of the interval of a mean, its variance, and the degrees of freedom of that.
+def _widths(
+    own: float, degrees: float, share: float, blocks: BlockSpread | None, level: float
+) -> Iterator[tuple[float, float, float]]:
+    """Intervals of a mean that hold: half-width, variance, and the degrees of freedom of that.
 
-    Satterthwaite's degrees of a sum of two variances (Biometrics Bulletin 2, 1946).
+    The degrees of a sum of two variances are Satterthwaite's (Biometrics Bulletin 2, 1946). With few blocks
+    each variance keeps its own quantile, which holds at any number (Banerjee, Sankhya 22, 1960, "Approximate
+    confidence interval for linear functions of means of k populations").
 
     Args:
         own: variance from the spread between prompts.
         degrees: degrees of freedom of ``own``.
-        shared: variance from the spread between blocks.
-        uncertainty: ``shared`` over the square root of its degrees of freedom.
+        share: see ``shared_share``.
+        blocks: spread between blocks; None where none is shared.
         level: confidence.
     """
-    total = own + shared
-    if total > 0:
-        degrees = total**2 / (own**2 / degrees + uncertainty**2)
-    return t_quantile(_rounded(degrees), (1 + level) / 2) * sqrt(total), total, degrees
+    probability = (1 + level) / 2
+    if blocks is None or share == 0:
+        yield t_quantile(_rounded(degrees), probability) * sqrt(own), own, degrees
+        return
+    if blocks.degrees < FEW_BLOCKS:
+        shared = share * blocks.most
+        pair = t_quantile(_rounded(degrees), probability), t_quantile(_rounded(blocks.degrees), probability)
+        yield sqrt(pair[0] ** 2 * own + pair[1] ** 2 * shared), own + shared, min(degrees, blocks.degrees)
+        return
+    for variance_, uncertainty in (
+        (blocks.variance, blocks.uncertainty),
+        (blocks.most, blocks.most_uncertainty),
+    ):
+        total = own + share * variance_
+        worth = total**2 / (own**2 / degrees + (share * uncertainty) ** 2) if total > 0 else degrees
+        yield t_quantile(_rounded(worth), probability) * sqrt(total), total, worth
 
 
 def _rounded(degrees: float) -> float:

@@ -147,6 +147,10 @@ class Parity:
         differences: one per differing pair, earliest first.
         near_tie_gap: gap in log-probability up to which two tokens count as nearly equal.
         because: what explains differences, or that nothing does, in words; empty where there are none.
+        followed: tokens that were compared by following texts along the baseline; 0 where none was.
+        swaps: of these, the different ones.
+        rate: swaps per token, with its interval; None where nothing was followed.
+        largest_gap: of a swap, in log-probability; None where the server tells none.
     """
 
     state: ParityState
@@ -157,6 +161,10 @@ class Parity:
     differences: tuple[Difference, ...]
     near_tie_gap: float
     because: str = ""
+    followed: int = 0
+    swaps: int = 0
+    rate: Interval | None = None
+    largest_gap: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,22 +27,20 @@ class Asked:
     """What was asked when the texts were made.
 
     Attributes:
-        prompt, system: the messages.
+        messages: (role, content) of each, as the chat route takes them.
         fixed_length: whether the end of an answer was ignored.
         thinking: Qwen3 thinking mode that was set; None where the request did not say.
         model: name to ask for.
     """
 
-    prompt: str
-    system: str | None
+    messages: tuple[tuple[str, str], ...]
     fixed_length: bool
     thinking: bool | None
     model: str | None
 
-    def messages(self) -> list[dict[str, str]]:
-        """As the chat route takes them."""
-        system = [{"role": "system", "content": self.system}] if self.system else []
-        return [*system, {"role": "user", "content": self.prompt}]
+    def conversation(self) -> list[dict[str, str]]:
+        """The messages as the chat route takes them."""
+        return [{"role": role, "content": content} for role, content in self.messages]
 
     def template(self) -> dict[str, Any]:
         """What the chat template is told."""
@@ -56,27 +54,24 @@ def reference(api: Api, asked: Asked) -> Reference:
         EnvironmentFault: no server there.
         BadInputError: it serves several models and none was named.
     """
-    rendered = api.call("POST", "/apply-template", {"messages": asked.messages(), **asked.template()})
+    rendered = api.call("POST", "/apply-template", {"messages": asked.conversation(), **asked.template()})
     if rendered is not None and isinstance(rendered.get("prompt"), str):
         return LlamaCpp(api, rendered["prompt"], fixed_length=asked.fixed_length)
     model = asked.model or _only_model(api)
-    ids = api.call("POST", "/tokenize", {"model": model, "messages": asked.messages(), **asked.template()})
+    ids = api.call(
+        "POST", "/tokenize", {"model": model, "messages": asked.conversation(), **asked.template()}
+    )
     if ids is not None and ids.get("tokens"):
         return Vllm(api, model, [int(number) for number in ids["tokens"]], fixed_length=asked.fixed_length)
     return Chat(api, model, asked)
 
 
 def _only_model(api: Api) -> str:
-    listed = (api.call("GET", "/v1/models") or {}).get("data") or []
+    answer: dict[str, Any] = api.call("GET", "/v1/models") or {}
+    listed: list[dict[str, Any]] = answer.get("data") or []
     if len(listed) != 1:
-        raise BadInputError(
-            api.url,
-            [
-                Mistake(
-                    "model", None, f"is not given, and the server serves {len(listed)}", "Name it: --model"
-                )
-            ],
-        )
+        problem = f"is not given, and the server serves {len(listed)}"
+        raise BadInputError(api.url, [Mistake("model", None, problem, "Name it: --model")])
     return str(listed[0]["id"])
 
 
@@ -202,7 +197,7 @@ class Chat:
         """See ``Reference``."""
         body: dict[str, Any] = {
             "model": self._model,
-            "messages": self._asked.messages(),
+            "messages": self._asked.conversation(),
             # A word is several tokens.
             "max_tokens": 4 * most,
             "temperature": 0,

@@ -12,6 +12,7 @@ from specdec import atomic
 from specdec.analysis.compare import Change, compare
 from specdec.analysis.judge import judge
 from specdec.analysis.verdict import Verdict
+from specdec.rejoin import store
 from specdec.report import html, markdown
 from specdec.report.build import build
 from specdec.report.change import build_change
@@ -75,7 +76,7 @@ def write(folder: Path, limits: Mapping[str, float] | None = None, *, unfinished
     if limits:
         objective: dict[str, Any] = {**(manifest.configuration.get("objective") or {}), **limits}
         manifest = replace(manifest, configuration={**manifest.configuration, "objective": objective})
-    verdict = judge(manifest, run.records)
+    verdict = judge(manifest, run.records, rejoined=store.read(folder))
     content, trace = build(run, verdict)
     digest = run.manifest.records_sha256
     written = Written(folder / "report.html", folder / "report.md", folder / "report.json", verdict)

@@ -151,7 +151,7 @@ def _measurements(verdict: Verdict) -> tuple[list[Column], Rows]:
 def _notes(verdict: Verdict) -> list[str]:
     notes = [sentence(a.says) for a in verdict.windows if a.test_case is None]
     if verdict.status == "complete" and not all(c.counts for c in verdict.comparisons):
-        notes.append("* does not count: the texts differ and nothing explains it, or requests failed.")
+        notes.append("* does not count; the sentence above and report.html say why.")
     return [*notes, *verdict.caveats]
 
 
