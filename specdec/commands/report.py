@@ -37,6 +37,19 @@ if TYPE_CHECKING:
     help="Serve the page of a run that goes on, on 127.0.0.1, until Ctrl-C; the latest by default.",
 )
 @click.option("--port", type=click.IntRange(1, 65535), help="With --watch: the port.  [default: a free one]")
+@click.option(
+    "--rename",
+    "renames",
+    multiple=True,
+    metavar="NAME=FIRST",
+    help="With two runs: a variant of the second and its name in the first; may be given again.",
+)
+@click.option(
+    "--requests",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.csv",
+    help="Also write every measured request as a row of a table.",
+)
 @objective_options
 @json_option
 def command(
@@ -47,6 +60,8 @@ def command(
     unfinished: bool,
     watch: bool,
     port: int | None,
+    renames: tuple[str, ...],
+    requests: Path | None,
     ttft_ms: float | None,
     tpot_ms: float | None,
     as_json: bool,
@@ -80,8 +95,11 @@ def command(
     if unfinished and stack is None and not names:
         names = (str(newest(runs)),)
     folders = [find(name, runs=runs, stack=stack, region=region) for name in names or (None,)]
+    _require_fitting(len(folders), renames, requests)
     if len(folders) == 2:
-        return _two(folders[0], folders[1], runs, as_json)
+        return _two(folders[0], folders[1], runs, _mapping(renames), as_json)
+    if requests is not None:
+        _write_requests(folders[0], requests)
     given = {"ttft_ms": ttft_ms, "tpot_ms": tpot_ms}
     limits = {name: limit for name, limit in given.items() if limit is not None}
     return _one(folders[0], limits, unfinished, as_json)
@@ -129,11 +147,41 @@ def _without_a_success(verdict: Verdict) -> list[str]:
     return [variant for variant in (*verdict.baselines, *verdict.speculative) if variant not in succeeded]
 
 
-def _two(first: Path, second: Path, runs: Path, as_json: bool) -> int:
+def _require_fitting(runs: int, renames: tuple[str, ...], requests: Path | None) -> None:
+    mistakes: list[Mistake] = []
+    if renames and runs != 2:
+        mistakes.append(
+            Mistake("--rename", " ".join(renames), "needs two runs", "Name both, or leave it out")
+        )
+    if requests is not None and runs != 1:
+        mistakes.append(Mistake("--requests", str(requests), "goes with one run", "Name one run"))
+    if mistakes:
+        raise BadInputError("command line", mistakes)
+
+
+def _mapping(renames: tuple[str, ...]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in renames]
+    wrong = [text for text, (name, _, first) in zip(renames, pairs, strict=True) if not (name and first)]
+    if wrong:
+        remedy = "Write the name in the second run, =, and the name in the first"
+        mistakes = [Mistake("--rename", text, "is no pair of names", remedy) for text in wrong]
+        raise BadInputError("command line", mistakes)
+    return {name: first for name, _, first in pairs}
+
+
+def _write_requests(folder: Path, path: Path) -> None:
+    from specdec import atomic
+    from specdec.report.table_of_requests import as_csv
+    from specdec.runs.folder import read_run
+
+    atomic.write(path, as_csv(read_run(folder)), remedy="Name a file in a folder that exists")
+
+
+def _two(first: Path, second: Path, runs: Path, names: dict[str, str], as_json: bool) -> int:
     from specdec.report import terminal, write_change
 
     with console.progress(f"comparing {first} and {second}"):
-        written = write_change(first, second, runs / "compare")
+        written = write_change(first, second, runs / "compare", names)
     if as_json:
         console.show_json(written.numbers.read_text(encoding="utf-8"))
     else:

@@ -20,6 +20,7 @@ from specdec.report.content import Content
 from specdec.report.numbers import Trace
 from specdec.runs.folder import Run, read_run
 from specdec.runs.manifest import MANIFEST
+from specdec.runs.renamed import renamed
 from specdec.runs.unfinished import read_unfinished
 from specdec.text import json_of
 
@@ -86,25 +87,33 @@ def write(folder: Path, limits: Mapping[str, float] | None = None, *, unfinished
     return written
 
 
-def write_change(first: Path, second: Path, folder: Path) -> WrittenChange:
+def write_change(
+    first: Path, second: Path, folder: Path, names: Mapping[str, str] | None = None
+) -> WrittenChange:
     """Compares the runs in two folders and writes the comparison into ``folder``, named after both.
+
+    Args:
+        first: folder of a run.
+        second: folder of the run that is held against it.
+        folder: where the comparison goes.
+        names: names of variants of the second run to those they have in the first.
 
     Raises:
         BadInputError: a folder holds no finished, unspoiled run, or the two have nothing to compare.
         EnvironmentFault: the files cannot be written.
     """
-    runs = read_run(first), read_run(second)
+    runs = read_run(first), renamed(read_run(second), names or {})
     change = compare(*runs)
     verdicts = judge(runs[0].manifest, runs[0].records), judge(runs[1].manifest, runs[1].records)
     content, traces = build_change(change, verdicts)
     digests = " and ".join(run.manifest.records_sha256 for run in runs)
-    names = "--".join(run.manifest.run for run in runs)
+    title = "--".join(run.manifest.run for run in runs)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise atomic.unwritable(folder, error) from None
     written = WrittenChange(
-        folder / f"{names}.html", folder / f"{names}.md", folder / f"{names}.json", change
+        folder / f"{title}.html", folder / f"{title}.md", folder / f"{title}.json", change
     )
     atomic.write(written.html, html.render(content, digests))
     atomic.write(written.markdown, markdown.render(content, digests))

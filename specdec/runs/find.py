@@ -65,7 +65,9 @@ def _bucket(stack: str, session: Any, region: str | None) -> str:
     client = session.client("cloudformation", region_name=region, config=aws.config())
     try:
         bucket = bucket_of(stack, client)
-    except ClientError:
+    except ClientError as error:
+        if aws.code(error) != "ValidationError":
+            raise
         where = f"region {region}" if region else "the default region"
         raise _wrong(
             "--stack", stack, f"is not deployed in {where}", "Name a deployed stack: <experiment>-<region>"
