@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 from specdec.analysis.loops import loops
 from specdec.analysis.pairing import Pair
 from specdec.analysis.verdict import Parity, Reason, Side
+from specdec.metrics.arrivals import tokens_per_arrival
 from specdec.metrics.tpot import tpot
 from specdec.runs.record import RequestRecord
 
 SURVIVORS = 0.9
 """Share of a side's requests, and of the pairs, that must be fit to use: with more missing, what is left may
 be the easy part."""
+
+HELD_BACK = 1.5
+"""Tokens of a plain variant per arrival above which something holds tokens back: with every second token
+still on its own, a late read here and there is left alone."""
 
 REPETITIVE = "structured"
 """Class of prompts that ask for repetition, so that an answer which repeats one piece is no loop."""
@@ -35,8 +41,8 @@ def unlike(pair: Pair) -> tuple[str, ...]:
 
 
 def unread(record: RequestRecord) -> bool:
-    """Whether tokens were counted and no text was read."""
-    return bool(record.output_tokens) and not record.text
+    """Whether tokens were counted whose text was not read: all of them, or a part that the client named."""
+    return record.unread is not None or (bool(record.output_tokens) and not record.text)
 
 
 def side_of(requests: Sequence[RequestRecord]) -> Side:
@@ -128,8 +134,24 @@ def _pairs(alike: Sequence[Pair], apart: Sequence[tuple[Pair, tuple[str, ...]]])
             yield Reason(
                 "no time per token", True, f"only {timed} of {len(alike)} pairs have a time per token"
             )
+        yield from _held_back([pair.baseline for pair in alike])
     elif not apart:
         yield Reason("no pairs", True, "no prompt was answered on both sides")
+
+
+def _held_back(plain: Sequence[RequestRecord]) -> Iterator[Reason]:
+    """Whether tokens of a plain variant, which are made one by one, come several at a time: then a proxy, the
+    server or the client holds them back, and what a user would see of either variant cannot be told.
+    """
+    sizes = Counter(record.buffer_bytes for record in plain if record.buffer_bytes is not None)
+    if 2 * sizes.total() > len(plain):
+        size = sizes.most_common(1)[0][0]
+        yield Reason("buffered", True, f"answers come in buffers of {size} bytes; measure without the proxy")
+        return
+    together = [value for value in map(tokens_per_arrival, plain) if value is not None]
+    if together and median(together) > HELD_BACK:
+        says = f"{median(together):.1f} tokens of the plain variant come at a time"
+        yield Reason("buffered", True, f"{says}: buffering on the way, in the server, or a busy client")
 
 
 def _untimed(records: Sequence[RequestRecord]) -> str:

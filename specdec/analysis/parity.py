@@ -36,8 +36,8 @@ def parity(paired: Sequence[Pair], baseline: Iterable[RequestRecord]) -> Parity:
         pair
         for pair in paired
         if pair.baseline.temperature == 0 == pair.variant.temperature
-        and pair.baseline.text
-        and pair.variant.text
+        and _readable(pair.baseline)
+        and _readable(pair.variant)
     ]
     differences = tuple(
         sorted(
@@ -99,7 +99,7 @@ def _repeats(records: Iterable[RequestRecord]) -> list[tuple[str, str]]:
     """Texts of each prompt's first repeat with those of its others."""
     first: dict[str, str] = {}
     both: list[tuple[str, str]] = []
-    greedy = (record for record in records if record.temperature == 0 and record.text)
+    greedy = (record for record in records if record.temperature == 0 and _readable(record))
     for record in sorted(greedy, key=lambda record: record.repeat):
         if record.prompt in first:
             both.append((first[record.prompt], record.text))
@@ -143,3 +143,8 @@ def _near_tie(ours: Sequence[float] | None, theirs: Sequence[float] | None) -> b
             return position > 0 and min(ours[position - 1], theirs[position - 1]) <= NEAR_TIE
     last = min(len(ours), len(theirs)) - 1
     return min(ours[last], theirs[last]) <= NEAR_TIE
+
+
+def _readable(record: RequestRecord) -> bool:
+    """Whether the text is all of the answer: what was counted and not read is equal to nothing."""
+    return bool(record.text) and record.unread is None

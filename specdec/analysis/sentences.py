@@ -18,6 +18,7 @@ WITHHELD: dict[ReasonCode, str] = {
     "unlike pairs": "the pairs differ in more than the variant",
     "no pairs": "no prompt was answered on both sides",
     "no time per token": "there is no time per token",
+    "buffered": "something on the way holds tokens back",
     "unread": "no text was read",
     "texts differ": "the texts differ",
     "loops": "the answers are loops",

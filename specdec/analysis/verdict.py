@@ -36,6 +36,7 @@ ReasonCode = Literal[
     "unlike pairs",
     "no pairs",
     "no time per token",
+    "buffered",
     "unread",
     "texts differ",
     "sampled",

@@ -368,3 +368,37 @@ def test_equal_texts_are_one_prompt() -> None:
     apart = row(run(prompts=6))
     assert apart.tpot is not None
     assert apart.tpot.prompts == 6
+
+
+def held_back(records: Sequence[RequestRecord], clump: int, **more: Any) -> list[RequestRecord]:
+    """The plain side with ``clump`` tokens in each arrival, as behind a proxy that fills a buffer first."""
+    found: list[RequestRecord] = []
+    for one in records:
+        if one.variant == "baseline":
+            last = len(one.chunk_times) - 1
+            ends = [min(last, index - index % clump + clump - 1) for index in range(last + 1)]
+            times = tuple(one.chunk_times[end] for end in ends)
+            found.append(replace(one, chunk_times=times, **more))
+        else:
+            found.append(one)
+    return found
+
+
+@pytest.mark.parametrize("clump", [2, 5, 20])
+def test_a_plain_variant_whose_tokens_come_together_decides_nothing(clump: int) -> None:
+    caught = row(held_back(run(), clump))
+    assert codes(caught) == [("buffered", True)]
+    assert not caught.counts
+    assert "buffering" in caught.says
+
+
+def test_the_size_of_buffers_is_named() -> None:
+    assert "buffers of 4096 bytes" in row(held_back(run(), 1, buffer_bytes=4096)).says
+    few = spoiled(run(), 3, variant="baseline", buffer_bytes=4096)
+    assert row(few).reasons == ()
+
+
+def test_a_part_that_was_not_read_is_never_equal() -> None:
+    caught = row([replace(record, unread="field audio") for record in run()])
+    assert codes(caught) == [("unread", True)]
+    assert caught.parity.state == "not judged"
