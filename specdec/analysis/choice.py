@@ -17,6 +17,9 @@ from specdec.analysis.window_model import Model
 SURE = 0.8
 """Share of draws from which nothing is left to confirm."""
 
+TELLING_ALIKE = 0.002
+"""Expected losses that differ by less tell no window from another."""
+
 PLAUSIBLE = 0.05
 """Share of draws from which a shape of cost counts as possible."""
 
@@ -156,12 +159,17 @@ def most_telling(
         if window in measured:
             continue
         there = np.log(cost[:, column])
-        alike = np.exp(-0.5 * ((there[:, None] - there[None, :]) / NOISE) ** 2)
-        chosen = (alike @ regret).argmin(axis=1)
+        nearness = np.exp(-0.5 * ((there[:, None] - there[None, :]) / NOISE) ** 2)
+        chosen = (nearness @ regret).argmin(axis=1)
         losses[window] = float(regret[np.arange(len(regret)), chosen].mean())
     now = float(regret[:, regret.mean(axis=0).argmin()].mean())
-    best = min(losses, key=lambda window: losses[window], default=None)
-    return best if best is not None and losses[best] < now else None
+    least = min(losses.values(), default=now)
+    if least >= now:
+        return None
+    # Of windows that tell alike, the one that most often turns out best: measuring it also tries the choice.
+    wins = np.bincount(curves.argmin(axis=1), minlength=len(windows))
+    alike = [window for window, loss in losses.items() if loss <= least + TELLING_ALIKE]
+    return max(alike, key=lambda window: int(wins[window - windows.start]))
 
 
 def _says(

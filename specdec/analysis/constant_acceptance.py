@@ -27,6 +27,11 @@ def constant_tokens(convention: Convention, window: int, rate: float) -> float:
     return float(convention.tokens(window, rate ** np.arange(1, window + 1, dtype=np.float64)))
 
 
+def acceptance_of(convention: Convention, window: int, tokens: float) -> float:
+    """The constant acceptance that gives ``tokens`` per step at a window, no more than 1."""
+    return _acceptance_reaching(tokens, lambda rate: constant_tokens(convention, window, rate)) or 1.0
+
+
 def best_speedup(convention: Convention, rate: float, *, slope: float, fixed: float = 0.0) -> float:
     """Largest speed-up over all windows with constant acceptance; 1 where speculation is better left off."""
     windows = range(convention.smallest, LARGEST + 1)

@@ -35,7 +35,8 @@ def read_run_answers(
     name = prompts or str(benchmark.get("prompts", "classes"))
     known: dict[tuple[str, str], Prompt] = {(p.test_case, p.id): p for p in load(name, base=base)}
     seen: set[tuple[str, str]] = set()
-    for record in run.records:
+    # Of several loads the lowest: alone in flight, a request is decoded as plainly as can be.
+    for record in sorted(run.records, key=lambda record: record.concurrency):
         if record.variant != baseline or record.warmup:
             continue
         key = (record.test_case, record.prompt)

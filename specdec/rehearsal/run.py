@@ -110,6 +110,7 @@ class Rehearsal:
         plan = over_load.plan_of(self._experiment, services, environment_of(self._settings, engine))
         manifest = self._carry_out(plan, engine)
         engine.stop()
+        self._foresee(engine)
         with self._phase("judging over load"):
             self._outcome.over_load = write(self._folder)
         return manifest
@@ -258,9 +259,20 @@ class Rehearsal:
             raise SpecdecError("nothing was measured")
         return self._outcome.folder
 
+    def _foresee(self, engine: Engine) -> None:
+        """Only of what this product's own engine served is the draft known to the last token."""
+        from specdec.rehearsal.foreseen import foresee
+
+        if engine.name != "llama.cpp":
+            return
+        with self._phase("forecasting from the baseline's texts") as step:
+            equal, compared = foresee(self._folder, base=self._settings.path.parent, on_progress=step.update)
+        console.say(f"  tokens per step came out as forecast in {equal} of {compared} requests")
+
     def _report(self) -> None:
         from specdec.report import write
 
+        self._foresee(self._engine)
         with self._phase("judging"):
             self._outcome.report = write(self._folder)
 

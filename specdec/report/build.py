@@ -8,7 +8,16 @@ from specdec.analysis.verdict import Verdict
 from specdec.report.content import Content, Section, Tally, Text
 from specdec.report.headline import SIGNS, headline
 from specdec.report.numbers import Trace
-from specdec.report.parts import advice, every_metric, evidence, loads, money, speculation, speed
+from specdec.report.parts import (
+    advice,
+    every_metric,
+    evidence,
+    forecast,
+    loads,
+    money,
+    speculation,
+    speed,
+)
 from specdec.report.parts.view import TONES, View
 from specdec.runs.folder import Run
 
@@ -26,6 +35,7 @@ def build(run: Run, verdict: Verdict) -> tuple[Content, Trace]:
         speed.latency(view),
         speculation.acceptance(view),
         speculation.window(view),
+        forecast.checked(view),
         money.cost(view) if view.complete else None,
         every_metric.percentiles(view),
         evidence.parity(view),

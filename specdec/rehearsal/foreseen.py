@@ -1,0 +1,54 @@
+"""The forecast from a rehearsal's baseline texts, held against what its other variants measured."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from specdec.rehearsal.emulator.embedded import cache_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from specdec.runs.folder import Run
+
+
+def foresee(folder: Path, *, base: Path | None, on_progress: Callable[[str], None]) -> tuple[int, int]:
+    """Forecasts every variant of a run that the local engine served, and writes the comparison beside it.
+
+    Args:
+        folder: of the run.
+        base: folder that a relative prompt file starts from.
+        on_progress: told what is replayed.
+
+    Returns:
+        Requests whose tokens per step came out as forecast, and all that were compared.
+    """
+    from specdec.forecast import check
+    from specdec.forecast.drafts import Draft, LookUp, open_draft
+    from specdec.forecast.model import opened
+    from specdec.forecast.shipped import packaged
+    from specdec.rehearsal.engines.llamacpp_server import MATCHED_TOKENS
+    from specdec.runs.folder import read_run
+
+    run: Run = read_run(folder)
+    rows: list[check.Checked] = []
+    with ExitStack() as opening:
+        tokenizer = opening.enter_context(opened(packaged()))
+        for name, variant in run.manifest.variants.items():
+            draft: Draft
+            match variant.get("mode"):
+                case "ngram":
+                    draft = LookUp(MATCHED_TOKENS)
+                case "draft":
+                    cache = cache_folder(os.environ) / "forecast"
+                    draft = open_draft("shipped", cache=cache, tokenizer=None)
+                case _:
+                    continue
+            opening.callback(draft.close)
+            on_progress(f"{name}: {draft.name}")
+            rows += check.check(run, name, draft, tokenizer, base=base)
+    check.write(tuple(rows), folder)
+    return sum(row.equal for row in rows), sum(row.compared for row in rows)
