@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from specdec.catalog.conventions import TEXTBOOK, Convention
 from specdec.catalog.images import STACKS
+from specdec.catalog.models import same_model
 
 if TYPE_CHECKING:
     from specdec.runs.manifest import RunManifest
@@ -22,7 +23,8 @@ def convention_of(manifest: RunManifest) -> Convention:
     """
     experiment = manifest.configured
     stack = None if experiment is None else STACKS.get(experiment.serving.stack)
-    return TEXTBOOK if stack is None or is_local(manifest) else stack.convention
+    elsewhere = is_local(manifest) or bool(strangers(manifest))
+    return TEXTBOOK if stack is None or elsewhere else stack.convention
 
 
 def is_local(manifest: RunManifest) -> bool:
@@ -33,3 +35,20 @@ def is_local(manifest: RunManifest) -> bool:
     """
     named = any(manifest.environment.get(key) for key in ("engine", "emulated", "rehearsal"))
     return named or any(variant.get("engine") == "llamacpp" for variant in manifest.variants.values())
+
+
+def strangers(manifest: RunManifest) -> dict[str, str]:
+    """Variants that another model answered for than the experiment's target, with the name of that model:
+    what the experiment says of price, arithmetic and roofline is not about them.
+
+    A service of the experiment names its model as the experiment does; a server that a user started may name
+    the same model by the path of its folder.
+    """
+    experiment = manifest.configured
+    if experiment is None or is_local(manifest):
+        return {}
+    target = experiment.serving.target
+    served = {name: variant.get("model") for name, variant in manifest.variants.items()}
+    return {
+        name: model for name, model in served.items() if model is not None and not same_model(model, target)
+    }

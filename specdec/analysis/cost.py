@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
+from typing import TYPE_CHECKING
 
 from specdec.analysis.verdict import TokenCost
 from specdec.catalog.prices import NodePrice
 from specdec.metrics.e2e import e2e
 from specdec.metrics.of_run import loaded_seconds
+from specdec.runs.manifest import SERVER_PRICE
 from specdec.runs.record import RequestRecord
+
+if TYPE_CHECKING:
+    from specdec.runs.manifest import RunManifest
 
 SECONDS_PER_HOUR = 3600
 
@@ -38,6 +44,21 @@ def spent(record: RequestRecord, *, stall: float, total: float) -> float:
     if record.outcome == "timeout":
         return min(total, heard + stall)
     return max(heard, record.closed or 0.0)
+
+
+def own_price(manifest: RunManifest) -> NodePrice | None:
+    """The price that the user gave for each server of a run (``specdec bench --usd-per-hour``), or None."""
+    price = manifest.environment.get(SERVER_PRICE)
+    if not isinstance(price, (int, float)) or not 0 < price < inf:
+        return None
+    return NodePrice(
+        instance_type="server",
+        usd_per_hour=float(price),
+        purchase="experiment",
+        region=None,
+        source="given with --usd-per-hour",
+        date=None,
+    )
 
 
 def token_cost(

@@ -9,8 +9,8 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from specdec.analysis.acceptance import acceptance, reports_proposals
-from specdec.analysis.conventions import convention_of, is_local
-from specdec.analysis.cost import in_flight, spent, token_cost
+from specdec.analysis.conventions import convention_of, is_local, strangers
+from specdec.analysis.cost import in_flight, own_price, spent, token_cost
 from specdec.analysis.drafts import compare_drafts
 from specdec.analysis.load import judge_loads, read_together
 from specdec.analysis.roofline import roofline
@@ -101,11 +101,12 @@ class RunJudge:
     ) -> None:
         self.manifest = manifest
         self.rejoined = rejoined
+        self.strangers = strangers(manifest)
         self.local = is_local(manifest)
         self.convention = convention or convention_of(manifest)
-        self.experiment = manifest.configured
+        self.experiment = None if self.strangers else manifest.configured
         seen = None if self.experiment is None else self.experiment.price(self.experiment.regions[0])
-        self.price = price or (None if self.local else seen)
+        self.price = price or own_price(manifest) or (None if self.local else seen)
         self.all = [record for record in records if record.lane == "exact" and not record.warmup]
         self.ok = list(measured(self.all))
         self.by_row, self.ok_by_row = _by_row(self.all), _by_row(self.ok)
@@ -194,7 +195,12 @@ class RunJudge:
             caveats=(),
         )
         said = caveats(verdict, local=self.local, problem=self.manifest.problem, merged=self.merged)
-        return replace(verdict, sentence=overall_sentence(verdict), caveats=said)
+        foreign = (
+            f"{name} is served by the model {model}, not by the experiment's: no price, roofline and step"
+            " arithmetic of the experiment apply."
+            for name, model in self.strangers.items()
+        )
+        return replace(verdict, sentence=overall_sentence(verdict), caveats=(*foreign, *said))
 
     def measurement(self, variant: str, case: str) -> Measurement:
         """One variant on one test case."""

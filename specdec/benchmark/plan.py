@@ -17,6 +17,7 @@ from specdec.benchmark.client import Timeouts
 from specdec.benchmark.endpoint import Endpoint, tls_context
 from specdec.benchmark.fields import OWN
 from specdec.benchmark.secrecy import Secrets
+from specdec.catalog.models import same_model
 from specdec.errors import BadInputError, Mistake
 from specdec.experiment.loads import load_mistakes
 from specdec.prompts import sets as prompt_sets
@@ -61,6 +62,7 @@ class Target:
         model: name to ask for; None asks the server, which then must serve exactly one.
         mode, draft, window: of the variant, None for a baseline or where not known.
         engine: ``owned_by`` of the served model, filled in by the run.
+        expected: model that mode, draft and window are said of; a server of another model has none of them.
     """
 
     variant: str
@@ -71,6 +73,14 @@ class Target:
     draft: str | None = None
     window: int | None = None
     engine: str | None = None
+    expected: str | None = None
+
+    def as_served(self, model: str, engine: str | None) -> Target:
+        """With what the server says of itself; a stranger loses what the experiment says of its variant."""
+        served = replace(self, model=model, engine=engine)
+        if self.expected is None or same_model(model, self.expected):
+            return served
+        return replace(served, mode=None, draft=None, window=None)
 
     @property
     def address(self) -> str:
@@ -317,6 +327,8 @@ class Plan:
         benchmark = experiment.benchmark
         closed = benchmark.arrival == "closed"
         concurrency = int(max(benchmark.loads)) if benchmark.loads and closed else benchmark.concurrency
+        # A rehearsal says itself what its services really are.
+        local = bool(environment and environment.keys() & {"engine", "emulated"})
         ordered = sorted(experiment.variants, key=lambda variant: variant.name != experiment.baseline.name)
         return cls(
             run=run or new_run_id(),
@@ -331,6 +343,7 @@ class Plan:
                     mode=variant.mode,
                     draft=variant.draft,
                     window=variant.window,
+                    expected=None if local else experiment.serving.target,
                 )
                 for variant in ordered
                 if variant.name in urls

@@ -11,7 +11,7 @@ import re
 import ssl
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -281,7 +281,7 @@ async def _served(target: Target, plan: Plan, tls: ssl.SSLContext) -> Target:
             raise BadInputError(
                 target.address, [Mistake("model", target.model, "is not served", f"Use {_some(listed)}")]
             )
-        return replace(target, engine=listed.get(target.model))
+        return target.as_served(target.model, listed.get(target.model))
     if len(listed) != 1:
         problem = (
             f"serves {len(listed)} models" if status == 200 else f"answers GET {shown} with HTTP {status}"
@@ -291,7 +291,7 @@ async def _served(target: Target, plan: Plan, tls: ssl.SSLContext) -> Target:
             target.address, [Mistake("model", None, f"is not given, and the server {problem}", ways)]
         )
     model, engine = next(iter(listed.items()))
-    return replace(target, model=model, engine=engine)
+    return target.as_served(model, engine)
 
 
 def _models(body: str) -> dict[str, str | None]:

@@ -239,3 +239,8 @@ MODELS = {
         ),
     )
 }
+
+
+def same_model(served: str, name: str) -> bool:
+    """Whether a server's name for its model stands for this model: the same, or a path that ends with it."""
+    return served.rstrip("/").rpartition("/")[2].lower() == name.rstrip("/").rpartition("/")[2].lower()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +15,13 @@ from specdec.commands import load_options
 from specdec.commands.options import Number, NumberList, objective_options
 from specdec.commands.request_options import changes as request_changes
 from specdec.commands.request_options import request_options
-from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
 from specdec.text import json_of, printable
 
 if TYPE_CHECKING:
-    from specdec.benchmark.plan import Plan
+    from specdec.benchmark.plan import Plan, Target
+
+MOST_WINDOW = 64
 
 NAMES = ("baseline", "speculative")
 """Names of one or two targets that are given without."""
@@ -126,6 +130,18 @@ _CHANGEABLE = (
     is_flag=True,
     help="Ask for log-probabilities, to explain differing texts. Slows the server.",
 )
+@click.option(
+    "--window",
+    "windows",
+    multiple=True,
+    metavar="NAME=K",
+    help="Window of a target, for specdec tune; may be given again.",
+)
+@click.option(
+    "--usd-per-hour",
+    type=Number(0, 1e6, min_open=True),
+    help="What each server costs, for the cost of a token.",
+)
 @click.option("--model", help="Model to ask for; else what the server serves.")
 @request_options
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Fixes order and arrivals.  [default: 1]")
@@ -149,6 +165,7 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
     specdec bench --target http://127.0.0.1:8001 --target http://127.0.0.1:8002
     specdec bench --target plain=http://a:8000 --target window-7=http://b:8000 --prompts my.jsonl --json
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
+    from specdec.benchmark.announcement import announcement, duration
     from specdec.benchmark.run import RunEvent, run
     from specdec.benchmark.standing import Standing
     from specdec.benchmark.summary import summarize
@@ -156,12 +173,17 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
     plan = _plan([_named(text, index, len(targets)) for index, text in enumerate(targets)], given)
     folder = out / plan.run
     standing = Standing()
+    console.say(announcement(plan))
     interrupts.end_as_ctrl_c_does()
     with console.progress(f"measuring into {folder}") as step:
 
         def show(event: RunEvent) -> None:
             standing.add(event.record)
-            step.update(f"{event.done}/{event.total}, {event.message}{standing}")
+            left = ""
+            if event.done >= event.total / 20 and event.done < event.total:
+                spent = time.monotonic() - step.started
+                left = f", about {duration(spent / event.done * (event.total - event.done))} left"
+            step.update(f"{event.done}/{event.total}{left}, {event.message}{standing}")
 
         manifest = run(plan, folder, on_event=show)
         step.outcome = manifest.status
@@ -176,8 +198,10 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
         run_table.show(summary)
     if manifest.problem:
         console.say(f"{manifest.status}: {printable(manifest.problem)}")
-    if manifest.status == "complete" and _say_what_has_nothing(summary, list(manifest.variants)):
+    empty = manifest.status == "complete" and _say_what_has_nothing(summary, list(manifest.variants))
+    if empty:
         return EXIT_FAILED
+    console.say(f"next: specdec report {shlex.quote(str(folder))}")
     return {"complete": EXIT_OK, "failed": EXIT_FAILED, "interrupted": EXIT_INTERRUPTED}[manifest.status]
 
 
@@ -244,9 +268,50 @@ def _plan(named: list[tuple[str, str, str | None]], given: dict[str, Any]) -> Pl
             stall=given["stall_seconds"] or timeouts.stall, total=given["request_seconds"] or timeouts.total
         ),
     )
+    plan = dataclasses.replace(plan, targets=_with_windows(plan.targets, given["windows"]))
+    plan = _priced(plan, given["usd_per_hour"])
     plan = _recorded(plan, given["prompts"], {name: given[name] for name in ("ttft_ms", "tpot_ms")})
     load_options.say_what_queues(plan)
     return plan.only(given["test_cases"]) if given["test_cases"] else plan
+
+
+def _with_windows(targets: tuple[Target, ...], windows: tuple[str, ...]) -> tuple[Target, ...]:
+    """The targets with the windows that ``--window NAME=K`` gives.
+
+    Raises:
+        BadInputError: no such target, or no window.
+    """
+    sizes: dict[str, int] = {}
+    mistakes: list[Mistake] = []
+    names = [target.variant for target in targets if target.role == "speculative"]
+    for text in windows:
+        name, _, size = text.rpartition("=")
+        if name not in names:
+            remedy = f"Write NAME=K with one of {', '.join(names)}" if names else "Give a second target"
+            mistakes.append(Mistake("--window", text, "names no speculative target", remedy))
+        elif not (size.isdecimal() and size.isascii() and len(size) < 4 and 1 <= int(size) <= MOST_WINDOW):
+            mistakes.append(
+                Mistake("--window", text, f"is no window from 1 to {MOST_WINDOW}", "Write NAME=7")
+            )
+        else:
+            sizes[name] = int(size)
+    if mistakes:
+        raise BadInputError("command line", mistakes)
+    # What the user says of a server holds whatever model it serves.
+    return tuple(
+        dataclasses.replace(target, window=sizes[target.variant], expected=None)
+        if target.variant in sizes
+        else target
+        for target in targets
+    )
+
+
+def _priced(plan: Plan, usd_per_hour: float | None) -> Plan:
+    from specdec.runs.manifest import SERVER_PRICE
+
+    if usd_per_hour is None:
+        return plan
+    return dataclasses.replace(plan, environment={**plan.environment, SERVER_PRICE: usd_per_hour})
 
 
 def _free_plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:

@@ -102,8 +102,8 @@ def command(
         reasons = " ".join(verdict.caveats) or "it has no speculative variant whose steps can be read"
         if unknown:
             reasons = (
-                f"the window of {', '.join(unknown)} is not known; specdec bench takes it from --experiment"
-                " FILE"
+                f"the window of {', '.join(unknown)} is not known; specdec bench takes it from --window"
+                " NAME=K or --experiment FILE"
             )
         console.say(f"{folder}: no window advice: {reasons}")
         return EXIT_INTERRUPTED if sweep is not None and verdict.status == "interrupted" else EXIT_FAILED
@@ -159,11 +159,11 @@ def _swept(path: Path, windows: tuple[int, ...], cases: tuple[str, ...], runs: P
 
 
 def _plan(run: Run, verdict: Verdict, compile_hours: float | None) -> tuple[Any, ...]:
-    from specdec.analysis.conventions import is_local
+    from specdec.analysis.conventions import is_local, strangers
     from specdec.analysis.sweep_plan import COMPILE_HOURS, plan_sweep
     from specdec.metrics.of_run import loaded_seconds
 
-    if is_local(run.manifest):
+    if is_local(run.manifest) or strangers(run.manifest) or run.manifest.configured is None:
         return ()
     steps: list[Any] = []
     for mix in (advice for advice in verdict.windows if advice.test_case is None):

@@ -22,7 +22,7 @@ class Section(BaseModel):
     refused.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 Override = bool | int | float | str | dict[str, bool | int | float | str]

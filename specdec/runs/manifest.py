@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 """Name of the file in a run folder. It is written last: a folder without it is not a finished run."""
 
+SERVER_PRICE = "server_usd_per_hour"
+"""Entry of ``environment``: what each server costs, where the user said so."""
+
 SCHEMA = 1
 
 Status = Literal["complete", "interrupted", "failed"]

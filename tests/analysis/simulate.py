@@ -114,11 +114,12 @@ def manifest(variants: dict[str, dict[str, Any]], **more: Any) -> RunManifest:
     """The manifest of a run of these variants: {"window": 7, ...} for a speculative one, {} for a
     baseline.
     """
+    served: str = more.get("configuration", {}).get("serving", {}).get("target", "m")
     whole = {
         name: (
             {
                 "url": "",
-                "model": "m",
+                "model": served,
                 "mode": "fused" if "window" in v else None,
                 "draft": None,
                 "role": "speculative" if "window" in v else "baseline",

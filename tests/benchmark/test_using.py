@@ -1,0 +1,143 @@
+"""What a user of ``bench`` is told before and after a run, and what the run says of servers that are not the
+experiment's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.hostile_command import Done, specdec
+from scripts.hostile_server import Server, http, serving
+from specdec.benchmark.announcement import announcement, duration, seconds
+from specdec.catalog.models import same_model
+from specdec.prompts.sets import Prompt, parse
+
+from .conftest import MakePlan
+
+EXPERIMENT = Path(__file__).parents[2] / "experiment.toml"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as made:
+        yield made
+
+
+def bench(server: Server, folder: Path, *arguments: str) -> tuple[Done, dict[str, Any]]:
+    (folder / "p.txt").write_text("one\ntwo\n")
+    targets = ("--target", f"baseline={server.url}/a", "--target", f"speculative={server.url}/b")
+    short = ("--repeats", "1", "--warmup", "0", "--output-tokens", "4", "--prompts", "p.txt")
+    done = specdec("bench", *targets, *short, *arguments, cwd=folder)
+    manifests = list(folder.glob("runs/*/manifest.json"))
+    return done, json.loads(manifests[0].read_text()) if manifests else {}
+
+
+def test_a_run_says_what_it_will_ask_and_ends_with_the_next_command(server: Server, tmp_path: Path) -> None:
+    done, manifest = bench(server, tmp_path)
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("4 requests: 2 prompts in 1 test case to 2 targets")
+    assert "if a token takes 10 to 50 ms" in lines[0]
+    assert lines[-1] == f"next: specdec report runs/{manifest['run']}"
+    assert specdec("report", f"runs/{manifest['run']}", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, 2 * 4 * 12 * 0.01),
+        ({"concurrency": 4}, 2 * 12 * 0.01),
+        ({"concurrency": 4, "schedule": "concurrent"}, 12 * 0.01),
+        ({"repeats": 3}, 2 * 12 * 12 * 0.01),
+        ({"warmup": 2}, 2 * (4 + 2) * 12 * 0.01),
+        ({"arrival": "constant", "rate": 0.5}, 2 * 4 / 0.5),
+    ],
+)
+def test_about_how_long(changes: dict[str, Any], expected: float, make_plan: MakePlan) -> None:
+    plan = make_plan({"a": "http://a", "b": "http://b"}, **{"concurrency": 1, **changes})
+    assert seconds(plan, 0.01) == pytest.approx(expected)
+
+
+def test_equal_prompts_are_told(make_plan: MakePlan) -> None:
+    prompts: tuple[Prompt, ...] = parse("x\n" * 6, source="p.txt")
+    assert "5 prompts of the file left out" in announcement(make_plan({"a": "http://a"}, prompts=prompts))
+
+
+def test_durations() -> None:
+    assert [duration(time) for time in (0.2, 45, 600, 9000)] == ["1 s", "45 s", "10 min", "2.5 h"]
+
+
+def test_a_foreign_server_gets_nothing_from_the_experiment(server: Server, tmp_path: Path) -> None:
+    _, manifest = bench(server, tmp_path, "--experiment", str(EXPERIMENT))
+    assert {name: variant["model"] for name, variant in manifest["variants"].items()} == {
+        "baseline": "m",
+        "speculative": "m",
+    }
+    for variant in manifest["variants"].values():
+        assert (variant["mode"], variant["draft"], variant["window"]) == (None, None, None)
+    report = specdec("report", cwd=tmp_path)
+    assert "baseline is served by the model m, not by the experiment's" in " ".join(report.stdout.split())
+    page = next(tmp_path.glob("runs/*/report.md")).read_text()
+    assert "Qwen3-1.7B" not in page.split("Configuration")[0]
+    numbers = json.loads(next(tmp_path.glob("runs/*/report.json")).read_text())["numbers"]
+    assert not [number for number in numbers if "usd" in json.dumps(number).lower()]
+    tune = specdec("tune", cwd=tmp_path)
+    assert tune.returncode == 1
+    assert "window of speculative is not known" in tune.stderr
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-32B", "/models/qwen3-32b/"])
+def test_a_server_of_the_experiments_model_keeps_it(name: str, server: Server, tmp_path: Path) -> None:
+    server.models = http(json.dumps({"data": [{"id": name}]}).encode())
+    _, manifest = bench(server, tmp_path, "--experiment", str(EXPERIMENT))
+    assert manifest["variants"]["speculative"]["window"] == 7
+    assert "not by the experiment's" not in specdec("report", cwd=tmp_path).stdout
+
+
+def test_same_model() -> None:
+    assert same_model("Qwen3-32B", "Qwen/Qwen3-32B")
+    assert not same_model("Qwen3-32B-AWQ", "Qwen/Qwen3-32B")
+
+
+def test_a_window_and_a_price_without_an_experiment(server: Server, tmp_path: Path) -> None:
+    _, manifest = bench(server, tmp_path, "--window", "speculative=7", "--usd-per-hour", "12.5")
+    assert manifest["variants"]["speculative"]["window"] == 7
+    assert manifest["variants"]["baseline"]["window"] is None
+    report = specdec("report", cwd=tmp_path)
+    assert report.returncode == 0
+    page = next(tmp_path.glob("runs/*/report.md")).read_text()
+    assert "$12.5 per hour" in page
+    assert "Cost of a million output tokens" in page
+
+
+@pytest.mark.parametrize(
+    "window", ["7", "baseline=7", "other=7", "speculative=0", "speculative=x", "speculative=²"]
+)
+def test_what_is_no_window(window: str, server: Server, tmp_path: Path) -> None:
+    done, manifest = bench(server, tmp_path, "--window", window)
+    assert (done.returncode, manifest) == (2, {})
+    assert "--window" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("bench", "--target", "http://a", "--rate", "nan"),
+        ("bench", "--target", "http://a", "--temperature", "nan"),
+        ("bench", "--target", "http://a", "--stall-seconds", "inf"),
+        ("bench", "--target", "http://a", "--usd-per-hour", "inf"),
+        ("bench", "--target", "http://a", "--output-tokens", "1" + "0" * 24),
+        ("estimate", "--hours", "nan"),
+        ("wait", "--timeout-minutes", "inf"),
+        ("golden", "--step-ms", "nan"),
+        ("tune", "--compile-hours", "-inf"),
+    ],
+)
+def test_no_number_is_infinite(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = specdec(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
