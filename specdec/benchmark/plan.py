@@ -21,6 +21,7 @@ from specdec.catalog.models import same_model
 from specdec.errors import BadInputError, Mistake
 from specdec.experiment.loads import load_mistakes
 from specdec.prompts import sets as prompt_sets
+from specdec.prompts.fit import misfits
 from specdec.text import is_printable, shortened, without_secrets
 
 if TYPE_CHECKING:
@@ -311,8 +312,8 @@ class Plan:
             environment: added to the manifest's.
 
         Raises:
-            BadInputError: a URL for a variant that the experiment does not have, none at all, or a wrong
-                prompt file.
+            BadInputError: a URL for a variant that the experiment does not have, none at all, a wrong
+                prompt file, or a prompt that the services cannot take.
         """
         names = [variant.name for variant in experiment.variants]
         unknown = [name for name in urls if name not in names]
@@ -325,6 +326,10 @@ class Plan:
                 ],
             )
         benchmark = experiment.benchmark
+        prompts = prompt_sets.load(benchmark.prompts, base=base)
+        wrong = list(misfits(prompts, experiment))
+        if wrong:
+            raise BadInputError(f"prompts {benchmark.prompts}", wrong)
         closed = benchmark.arrival == "closed"
         concurrency = int(max(benchmark.loads)) if benchmark.loads and closed else benchmark.concurrency
         # A rehearsal says itself what its services really are.
@@ -348,7 +353,7 @@ class Plan:
                 for variant in ordered
                 if variant.name in urls
             ),
-            prompts=prompt_sets.load(benchmark.prompts, base=base),
+            prompts=prompts,
             output_tokens=benchmark.output_tokens,
             concurrency=concurrency,
             repeats=benchmark.repeats,
