@@ -35,6 +35,13 @@ _NXDI_COPIES = 2.0
 _NATIVE_COPIES = 1.0
 """Qwen3-32B, 65.5 GB, started cold on a host with 124 GB (foxl-ai/kiln @f5a7faf, 2026-10-07)."""
 
+_NXDI_START = (10.0, 30.0)
+"""Gemma-4-31B: 10 to 28 minutes of compiling, 15 to 72 seconds of loading (NxD Inference contrib @65693b9,
+2026-04-23). Two models may take longer."""
+
+_NATIVE_START = (2.0, 9.0)
+"""Cold starts of 135 to 491 seconds, Qwen3-32B 214 (foxl-ai/kiln @f5a7faf, 2026-10-07). A draft adds."""
+
 _EAGLE3 = ModeSupport(
     method="eagle3",
     on={"trn2.48xlarge": "published", "trn2.3xlarge": "measured"},
@@ -46,6 +53,7 @@ _EAGLE3 = ModeSupport(
 )
 _DFLASH_MODE = ModeSupport(
     method="dflash",
+    whole_block=True,
     on={"trn2.48xlarge": "documented", "trn2.3xlarge": "measured"},
     targets=(_LLAMA_8B,),
     note=(
@@ -95,6 +103,7 @@ STACKS = {
             convention=NXDI_FUSED,
             counters_real=False,
             host_copies=_NXDI_COPIES,
+            start_minutes=_NXDI_START,
             defects=(
                 "V0 engine: end of support announced 2025-12-16",
                 "a speculative server decodes greedily whatever temperature is asked for",
@@ -135,6 +144,7 @@ STACKS = {
             convention=NXDI_FUSED,
             counters_real=False,
             host_copies=_NXDI_COPIES,
+            start_minutes=_NXDI_START,
             defects=(
                 "no plain draft model",
                 "vLLM 0.11 to 0.13 refuse method draft_model",
@@ -175,6 +185,7 @@ STACKS = {
             convention=NXDI_FUSED,
             counters_real=False,
             host_copies=_NXDI_COPIES,
+            start_minutes=_NXDI_START,
             defects=(
                 "no plain draft model (known issue 5 of the V1 guide)",
                 "last image with NxD Inference, which is in maintenance",
@@ -205,6 +216,7 @@ STACKS = {
             convention=TEXTBOOK,
             counters_real=True,
             host_copies=_NATIVE_COPIES,
+            start_minutes=_NATIVE_START,
             samples=True,
             compiles_on_cpu=True,
             defects=("no plain draft model", "compile cache not reused (aws-neuron-sdk#1368)"),
@@ -227,6 +239,7 @@ STACKS = {
             convention=TEXTBOOK,
             counters_real=True,
             host_copies=_NATIVE_COPIES,
+            start_minutes=_NATIVE_START,
             samples=True,
             compiles_on_cpu=True,
             defects=(
@@ -271,6 +284,7 @@ STACKS = {
             convention=TEXTBOOK,
             counters_real=True,
             host_copies=_NATIVE_COPIES,
+            start_minutes=_NATIVE_START,
             # The default since 2.33; named so that the artifact's key says which route compiled it.
             environment={"VLLM_NEURON_BACKEND": "neuron_native"},
             samples=True,

@@ -40,6 +40,7 @@ class ModeSupport:
         drafts: see ``Drafts``.
         on: instance type to how sure it is there; on an instance that is not named it is unverified.
         targets: the targets for which that holds; empty where it holds for any.
+        whole_block: whether one pass of the draft proposes the whole window.
         note: what limits it.
     """
 
@@ -48,6 +49,7 @@ class ModeSupport:
     drafts: Drafts = "any"
     on: Mapping[str, Evidence]
     targets: tuple[str, ...] = ()
+    whole_block: bool = False
     note: str
 
     @property
@@ -88,6 +90,7 @@ class ServingStack:
         convention: tokens one step may emit.
         counters_real: whether vLLM's speculative-decoding counters carry values.
         host_copies: how many times its loader holds a variant's weights in host memory at its peak.
+        start_minutes: minutes of a first start, compiling included, shortest and longest seen.
         samples: whether it samples at a temperature above 0 with a draft too.
         environment: what every server of it is told beside what its generation needs.
         compiles_on_cpu: whether its graphs without a draft can be compiled on a node without accelerators.
@@ -108,6 +111,7 @@ class ServingStack:
     convention: Convention
     counters_real: bool
     host_copies: float
+    start_minutes: tuple[float, float]
     samples: bool = False
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     compiles_on_cpu: bool = False

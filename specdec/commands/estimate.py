@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,10 @@ from specdec import console
 from specdec.commands.options import experiment_option, hours_option, json_option, one_of, region_option
 from specdec.commands.workload import today, workload_of
 from specdec.errors import EXIT_OK
+
+if TYPE_CHECKING:
+    from specdec.pricing.elsewhere import Candidate
+    from specdec.pricing.predict import Prediction
 
 
 @click.command()
@@ -20,17 +25,19 @@ from specdec.errors import EXIT_OK
 def command(experiment_path: Path, region: str | None, hours: float, as_json: bool) -> int:
     """List what an hour costs, item by item, with the source of every price; asks nobody.
 
-    What a token may cost is a prediction: the span of published results on the memory-bandwidth limit of the
-    instance.
+    What a token takes and costs, how long the planned run is and which acceptance makes a draft pay are
+    predictions from published results. The same experiment is put on every other instance that the catalogue
+    knows, with the reason where it cannot run.
     """
     from specdec.experiment.reading import load
+    from specdec.pricing.elsewhere import candidates
     from specdec.pricing.items import items
-    from specdec.pricing.predict import EFFICIENCIES, SPEED_UPS, predict
 
     experiment = load(experiment_path)
     name = one_of(experiment, region)
-    table = items(experiment, name, workload_of(experiment), today=today())
-    predictions = predict(experiment, name)
+    workload = workload_of(experiment)
+    table = items(experiment, name, workload, today=today())
+    compared = candidates(experiment, name, workload, today=today())
     known = sum(entry.usd_per_hour for entry in table if entry.usd_per_hour is not None)
     if as_json:
         document = {
@@ -39,7 +46,8 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
             "usd_per_hour": known,
             "hours": hours,
             "usd": known * hours,
-            "predictions": [prediction.plain() for prediction in predictions],
+            "predictions": [prediction.plain() for prediction in compared[0].predictions],
+            "compared": [candidate.plain() for candidate in compared],
         }
         console.show_json(document)
         return EXIT_OK
@@ -54,19 +62,50 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
         f"{'all that is known':{width}}  {'':8}  {known:9.3f} USD/h  {known * hours:.2f} USD for {hours:g}"
         " hours"
     )
-    console.show("")
-    low, high = (f"{share:.0%}" for share in EFFICIENCIES)
+    console.show("\nPredicted, not measured:")
+    for candidate in compared:
+        _candidate(candidate)
     console.show(
-        f"Predicted, not measured: published services reach {low} to {high} of the memory-bandwidth limit, "
-        f"and speculation {SPEED_UPS[0]:g} to {SPEED_UPS[1]:g} times the speed."
+        "A verdict holds for the instance and the parallelism it was measured on: where plain steps wait for"
+        " bytes,\na draft pays sooner than where they wait for layers and collectives."
     )
-    for prediction in predictions:
+    return EXIT_OK
+
+
+def _candidate(candidate: Candidate) -> None:
+    if candidate.refused is not None:
+        console.show(f"  {candidate.instance_type}: cannot run it: {candidate.refused}")
+        return
+    shape = f"{candidate.nodes} node{'s' if candidate.nodes > 1 else ''}"
+    if candidate.devices is not None and candidate.tensor_parallel_degree is not None:
+        devices, degree = candidate.devices, candidate.tensor_parallel_degree
+        shape += f", {devices} device{'s' if devices > 1 else ''} a service, TP{degree}"
+    nodes, whole = candidate.node_usd_per_hour, candidate.usd_per_hour
+    hour = "price not known" if nodes is None else f"{nodes:.2f} USD an hour for nodes"
+    hour += "" if whole is None else f", {whole:.2f} with everything"
+    console.show(f"  {candidate.instance_type}{' (yours)' if candidate.own else ''}: {shape}: {hour}")
+    if candidate.price:
+        console.show(f"    node price: {candidate.price}")
+    if candidate.block and nodes is not None:
+        console.show(f"    a Capacity Block is paid whole: 24 hours are {24 * nodes:.2f} USD")
+    if candidate.hours is not None:
+        money = f", {candidate.usd[0]:.2f} to {candidate.usd[1]:.2f} USD" if candidate.usd else ""
+        console.show(
+            f"    the planned run: {candidate.hours[0]:.1f} to {candidate.hours[1]:.1f} hours from the nodes'"
+            f" first start{money}"
+        )
+    for prediction in candidate.predictions:
         tpot = f"TPOT {prediction.tpot[0] * 1e3:.1f} to {prediction.tpot[1] * 1e3:.1f} ms"
         usd = prediction.share_usd
-        money = (
-            f", {usd[0]:.2f} to {usd[1]:.2f} USD per million output tokens for its share of the node"
-            if usd
-            else ""
-        )
-        console.show(f"  {prediction.variant}: {tpot}{money}")
-    return EXIT_OK
+        cost = f", {usd[0]:.2f} to {usd[1]:.2f} USD per million output tokens for its share" if usd else ""
+        console.show(f"    {prediction.variant}: {tpot}{cost}{_break_even(prediction)}")
+
+
+def _break_even(prediction: Prediction) -> str:
+    if prediction.break_even is None:
+        return ""
+    low, high = prediction.break_even
+    if low is None:
+        return "; never pays at this window"
+    upper = "never" if high is None else f"{high:.0%}"
+    return f"; pays from {low:.0%} to {upper} acceptance of a proposal on"

@@ -79,6 +79,13 @@ def parse(text: str, *, source: str = "experiment") -> Experiment:
     return Experiment(**parts)
 
 
+def mistakes_in(experiment: Experiment) -> list[Mistake]:
+    """Every mistake that the sections of an experiment make together: of one that was changed after it was
+    read.
+    """
+    return list(mistakes_of({name: getattr(experiment, name) for name in Experiment.model_fields}))
+
+
 def _section(name: str, value: Any) -> tuple[list[Mistake], Any]:
     """The mistakes in one section, and the section; with the wrong fields left at their defaults where that
     is possible.
