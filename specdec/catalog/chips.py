@@ -90,6 +90,11 @@ class Instance:
     steps: tuple[PlainStep, ...] = ()
     source: str
 
+    @property
+    def family(self) -> str:
+        """Family as AWS's quotas name it: ``Trn2`` of trn2 and trn2u."""
+        return self.type.split(".", 1)[0].rstrip("u").capitalize()
+
     def logical_cores(self, devices: int, logical_core_size: int) -> int:
         """Logical cores on ``devices`` chips: the highest tensor parallel degree they can carry."""
         return devices * self.physical_cores_per_device // logical_core_size

@@ -195,7 +195,7 @@ def _rented(experiment: Experiment) -> tuple[Rented, ...]:
     from specdec.catalog.instances import INSTANCES
     from specdec.catalog.prices import known_price
     from specdec.catalog.roofline import limit_step
-    from specdec.pricing.predict import EFFICIENCIES
+    from specdec.pricing.predict import efficiencies
     from specdec.report.forecast_page import Rented
 
     model = experiment.model(experiment.serving.target)
@@ -221,7 +221,7 @@ def _rented(experiment: Experiment) -> tuple[Rented, ...]:
         share = price.usd_per_hour * devices / instance.devices
         seen = f"{price.purchase}, {price.source}" + (f", {price.date}" if price.date else "")
         name = f"{instance.type}, {devices} of {instance.devices} chips"
-        low, high = EFFICIENCIES
+        low, high, _ = efficiencies(instance)
         found.append(Rented(name, share, (limit / high, limit / low), seen))
     return tuple(found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -25,12 +25,11 @@ _CONSOLE = (
 def quota(scope: Scope) -> Iterator[Finding]:
     """On-demand and reserved nodes count against a vCPU quota, Capacity Blocks against one of their own."""
     capacity, instance = scope.experiment.capacity, scope.experiment.instance
-    family = instance.type.split(".", 1)[0].rstrip("u").capitalize()
     if capacity.purchase != "capacity-block":
         yield judge_quota(
             _quota(scope, instance.quota_on_demand),
             needed=capacity.max_nodes * instance.vcpus,
-            unit=f"vCPUs of {family[:3]} instances",
+            unit=f"vCPUs of {instance.family[:3]} instances",
             quota=instance.quota_on_demand,
             region=scope.region,
         )
@@ -45,7 +44,7 @@ def quota(scope: Scope) -> Iterator[Finding]:
         yield judge_quota(
             _quota(scope, instance.quota_blocks),
             needed=1,
-            unit=f"{family} Capacity Blocks",
+            unit=f"{instance.family} Capacity Blocks",
             quota=instance.quota_blocks,
             region=scope.region,
         )
@@ -293,54 +292,3 @@ def judge_reservation(
             "ok",
             f"{found.id} is active with {found.free} of {found.total} instances free{own}{end}",
         )
-
-
-def blocks(scope: Scope) -> Iterator[Finding]:
-    """What Capacity Blocks are for sale in the next two weeks, for whoever has no capacity yet."""
-    capacity = scope.experiment.capacity
-    if scope.experiment.placement[scope.region].reservation_id is not None:
-        return
-    now = datetime.now(UTC)
-    with calls():
-        try:
-            found: list[dict[str, Any]] = scope.clients("ec2").describe_capacity_block_offerings(
-                InstanceType=capacity.instance_type,
-                InstanceCount=max(1, capacity.desired_nodes),
-                CapacityDurationHours=24,
-                StartDateRange=now,
-                EndDateRange=now + timedelta(days=14),
-            )["CapacityBlockOfferings"]
-        except ClientError as error:
-            if code(error) == "CapacityBlockDescribeLimitExceeded":
-                quota = scope.experiment.instance.quota_blocks or "of Capacity Blocks"
-                yield Finding(
-                    "capacity blocks",
-                    "warning",
-                    f"the quota for Capacity Blocks of {capacity.instance_type} is 0, so none is shown",
-                    _CONSOLE.format(quota=quota) + f" --quota-code {quota} --desired-value 1",
-                )
-                return
-            if code(error) not in ("Unsupported", "InvalidParameterValue", "UnsupportedOperation"):
-                raise
-            found = []
-    yield judge_blocks(found)
-
-
-def judge_blocks(found: Sequence[dict[str, Any]]) -> Finding:
-    """Names the cheapest offer of 24 hours."""
-    if not found:
-        return Finding(
-            "capacity blocks",
-            "warning",
-            "no Capacity Block of 24 hours is for sale in the next 14 days",
-            "Ask again later, or elsewhere",
-        )
-    best = min(found, key=lambda offer: float(offer["UpfrontFee"]))
-    hours = best.get("CapacityBlockDurationHours", 24)
-    return Finding(
-        "capacity blocks",
-        "ok",
-        f"{len(found)} for sale; cheapest {best['UpfrontFee']} {best.get('CurrencyCode', 'USD')} for {hours}"
-        f" h in {best['AvailabilityZone']} from {best['StartDate']:%Y-%m-%d %H:%M} UTC"
-        f" ({best['CapacityBlockOfferingId']})",
-    )

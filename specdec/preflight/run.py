@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from specdec.aws import DeniedError, ThrottledError, unexpected
 from specdec.errors import EnvironmentFault
-from specdec.preflight import account, account_rules, capacity, cost, names, network, platform, store
+from specdec.preflight import account, account_rules, blocks, capacity, cost, names, network, platform, store
 from specdec.preflight.finding import Finding, Scope
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ CHECKS: dict[str, Callable[[Scope], Iterator[Finding]]] = {
     "quota": capacity.quota,
     "offering": capacity.offering,
     "reservation": capacity.reservation,
-    "capacity blocks": capacity.blocks,
+    "capacity blocks": blocks.blocks,
     "kubernetes": platform.kubernetes,
     "add-ons": platform.addons,
     "node image": platform.image,

@@ -117,18 +117,27 @@ def needed_nodes(experiment: Experiment) -> int:
 def _elsewhere(
     experiment: Experiment, instance: Instance, region: str, workload: Workload, today: date
 ) -> Candidate:
+    moved, refused = fit(experiment, instance, region)
+    if moved is None:
+        return Candidate(instance.type, own=False, refused=refused)
+    return _candidate(moved, region, workload, today, own=False)
+
+
+def fit(experiment: Experiment, instance: Instance, region: str) -> tuple[Experiment | None, str]:
+    """The experiment as it would run on another instance, or None and why it cannot: with the largest claim
+    that lets all services share a node, else with the next that the experiment's checks allow.
+    """
     sharing = instance.devices // len(experiment.variants)
-    sizes = sorted(
-        instance.claim_sizes, key=lambda size: (size > sharing, -size if size <= sharing else size)
-    )
+    shared = [size for size in reversed(instance.claim_sizes) if size <= sharing]
+    sizes = [*shared, *(size for size in instance.claim_sizes if size > sharing)]
     refusals: list[str] = []
     for size in sizes:
         moved = moved_to(experiment, instance, size, region)
         mistakes = mistakes_in(moved)
         if not mistakes:
-            return _candidate(moved, region, workload, today, own=False)
+            return moved, ""
         refusals.append(f"{mistakes[0].field} {mistakes[0].problem}")
-    return Candidate(instance.type, own=False, refused=refusals[0])
+    return None, refusals[0]
 
 
 def moved_to(experiment: Experiment, instance: Instance, devices: int, region: str) -> Experiment:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomlkit
 
 from specdec.aws import DeniedError
 from specdec.commands.check import status
 from specdec.deployed import clients
 from specdec.errors import NoAccessError
-from specdec.preflight import account, capacity, leftovers, names, platform
+from specdec.experiment.reading import parse
+from specdec.preflight import account, blocks, capacity, leftovers, names, platform
 from specdec.preflight.cost import cost, price_in
 from specdec.preflight.finding import Finding
 from specdec.preflight.run import run
 from specdec.pricing.items import items
-from tests.operate.conftest import TODAY, WORKLOAD, StubbedAws, experiment_with, moment, scope_of
+from tests.operate.conftest import DEFAULT, TODAY, WORKLOAD, StubbedAws, experiment_with, moment, scope_of
 
 BLOCK = (
     ('purchase = "on-demand"', 'purchase = "capacity-block"'),
@@ -171,27 +174,63 @@ def test_on_demand_is_warned_of_while_it_can_roll_a_stack_back(
     assert capacity.judge_on_demand("trn2.48xlarge", nodes=nodes, deployed=deployed).level == level
 
 
-def test_the_cheapest_capacity_block_is_named(aws: StubbedAws) -> None:
-    offer = {
+def offered(identity: str, fee: str, zone: str) -> dict[str, Any]:
+    return {
         "CapacityBlockDurationHours": 24,
-        "AvailabilityZone": "us-east-2a",
+        "AvailabilityZone": zone,
         "StartDate": moment("2026-12-01T11:30:00"),
         "CurrencyCode": "USD",
+        "CapacityBlockOfferingId": identity,
+        "UpfrontFee": fee,
     }
-    offers = [
-        {**offer, "CapacityBlockOfferingId": "cb-dear", "UpfrontFee": "1000.1"},
-        {**offer, "CapacityBlockOfferingId": "cb-cheap", "UpfrontFee": "858.26"},
-    ]
-    aws.answers("ec2", "describe_capacity_block_offerings", {"CapacityBlockOfferings": offers})
-    (found,) = capacity.blocks(scope_of(aws))
-    assert found.level == "ok"
-    assert "858.26 USD for 24 h in us-east-2a" in found.what
-    assert "cb-cheap" in found.what
+
+
+PLACES = [
+    ("us-east-2", "trn2.48xlarge"),
+    ("ap-south-2", "trn2.48xlarge"),
+    ("ap-southeast-4", "trn2.48xlarge"),
+    ("ap-south-2", "trn2u.48xlarge"),
+    ("us-east-1", "trn1.32xlarge"),
+    ("us-west-2", "trn1.32xlarge"),
+    ("us-east-2", "trn1.32xlarge"),
+]
+
+
+def test_blocks_are_looked_for_wherever_the_experiment_could_run(aws: StubbedAws) -> None:
+    scope = scope_of(aws)
+    assert [
+        (place.region, place.experiment.capacity.instance_type) for place in blocks.places(scope)
+    ] == PLACES
+    answers: list[list[dict[str, Any]]] = [[] for _ in PLACES]
+    answers[0] = [offered("cb-dear", "1000.1", "us-east-2a"), offered("cb-own", "858.26", "us-east-2a")]
+    answers[4] = [offered("cb-cheap", "228.77", "us-east-1d")]
+    for answer in answers[:5]:
+        aws.answers("ec2", "describe_capacity_block_offerings", {"CapacityBlockOfferings": answer})
+    aws.fails("ec2", "describe_capacity_block_offerings", "OptInRequired", status=401)
+    aws.answers("ec2", "describe_capacity_block_offerings", {"CapacityBlockOfferings": []})
+    *offers, missed = blocks.blocks(scope)
+    assert [finding.what.rpartition("(")[2] for finding in offers] == ["cb-cheap)", "cb-own)", "cb-dear)"]
+    assert "trn1.32xlarge in us-east-1, 1 x 24 h from 2026-12-01 11:30 UTC for 228.77 USD" in offers[0].what
+    assert "us-west-2" in missed.what
+    # What the cheapest one says to put into the file makes an experiment that is sound.
+    said = (offers[0].remedy or "").partition("file:\n")[2].replace("cr-...", "cr-0a1b")
+    document: dict[str, Any] = tomllib.loads(DEFAULT.read_text(encoding="utf-8"))
+    for name, value in tomllib.loads(said).items():
+        document[name] = {**document[name], **value} if name in ("capacity", "serving") else value
+    assert parse(tomlkit.dumps(document)).instance.type == "trn1.32xlarge"
+
+
+def test_an_example_without_a_block_of_its_own_is_shown_some_and_one_with_is_not(aws: StubbedAws) -> None:
+    assert not blocks.bought(None)
+    assert not blocks.bought("cr-00000000000000000")
+    assert blocks.bought("cr-0a")
+    held = experiment_with(*BLOCK)
+    assert list(blocks.blocks(scope_of(aws, held))) == []
 
 
 def test_no_quota_for_capacity_blocks_is_not_read_as_none_for_sale(aws: StubbedAws) -> None:
     aws.fails("ec2", "describe_capacity_block_offerings", "CapacityBlockDescribeLimitExceeded")
-    (found,) = capacity.blocks(scope_of(aws))
+    (found,) = blocks.blocks(scope_of(aws))
     assert found.level == "warning"
     assert "quota" in found.what
 
@@ -202,7 +241,7 @@ def test_denied_is_never_read_as_no_capacity(aws: StubbedAws) -> None:
     )
     aws.fails("ec2", "describe_capacity_block_offerings", "UnauthorizedOperation", message, 403)
     with pytest.raises(DeniedError) as caught:
-        list(capacity.blocks(scope_of(aws)))
+        list(blocks.blocks(scope_of(aws)))
     assert caught.value.action == "ec2:DescribeCapacityBlockOfferings"
     assert isinstance(caught.value, NoAccessError)
     assert caught.value.exit_code == 3
