@@ -139,9 +139,9 @@ class Browser:
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
-    def picture(self, target: Path) -> None:
-        """The whole page as PNG, for a person to look at."""
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=True, format="png")["data"]
+    def picture(self, target: Path, *, whole: bool = True) -> None:
+        """The whole page, or what the screen shows of it, as PNG for a person to look at."""
+        data = self.call("Page.captureScreenshot", captureBeyondViewport=whole, format="png")["data"]
         target.write_bytes(base64.b64decode(data))
 
     def printed(self) -> bytes:

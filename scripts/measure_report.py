@@ -13,8 +13,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from tests.report.sample import RUN, Case, records, write_run
 
 CLASSES = ("structured", "code", "open", "extraction", "multilingual")

@@ -13,6 +13,7 @@ import pytest
 
 from specdec.report import Written, terminal, write
 from specdec.report.headline import headline
+from specdec.report.parts import advice
 from specdec.runs.record import RequestRecord
 from tests.report.sample import CASES, RUN, Case, records, spoiled, write_run
 
@@ -158,9 +159,23 @@ def test_a_decision_can_be_told_without_colour(html: str, written: Written) -> N
 
 def test_next_steps_have_commands(html: str) -> None:
     section = html.split('<section id="next"')[1].split("</section>")[0]
-    assert re.search(r"Add prompts to [\w, -]*traduction: \d+ more", section)
+    assert re.search(r"Add prompts to [\w, -]*traduction: (up to )?\d+ more", section)
     assert f'<code class="command">specdec tune {RUN}</code>' in section
     assert f"specdec report {RUN} NEW_RUN" in section
+
+
+def test_prompts_that_nobody_would_add_are_not_asked_for(written: Written) -> None:
+    (row, *_) = [row for row in written.verdict.comparisons if row.tpot is not None]
+    assert row.tpot is not None
+    rows = [
+        replace(row, test_case=f"case-{more}", tpot=replace(row.tpot, more_prompts=more))
+        for more in (3, 9, 400)
+    ]
+    assert advice._more(rows) == (  # pyright: ignore[reportPrivateUsage]
+        "Add prompts to case-3, case-9: up to 9 more each would settle them. More prompts alone will not"
+        " settle case-400 soon: the speeds are close, or noise is high. Use a quieter machine or longer"
+        " answers."
+    )
 
 
 @pytest.mark.parametrize(

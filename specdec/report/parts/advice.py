@@ -45,17 +45,22 @@ def _steps(view: View) -> Iterator[Text]:
 
 def _more(rows: list[Comparison]) -> str:
     """Which test cases need more prompts, and how many where that is known."""
-    needs = [(row.test_case, row.tpot.more_prompts) for row in rows if row.tpot and row.tpot.more_prompts]
-    if not needs:
-        return f"Add prompts to {_some([row.test_case for row in rows])}."
-    most = max(more for _, more in needs)
-    return (
-        f"Add prompts to {_some([case for case, _ in needs])}: {most} more"
-        f"{' each' if len(needs) > 1 else ''} would settle it."
-        if most <= _REASONABLE
-        else f"More prompts alone will not settle {_some([case for case, _ in needs])} soon: the speeds are"
-        " close, or noise is high. Use a quieter machine or longer answers."
-    )
+    needs = [(row.test_case, row.tpot.more_prompts or 0) for row in rows if row.tpot]
+    near = [(case, more) for case, more in needs if 0 < more <= _REASONABLE]
+    far = [case for case, more in needs if more > _REASONABLE]
+    parts: list[str] = []
+    if near:
+        most = max(more for _, more in near)
+        count = (
+            f"{most} more would settle it" if len(near) == 1 else f"up to {most} more each would settle them"
+        )
+        parts.append(f"Add prompts to {_some([case for case, _ in near])}: {count}.")
+    if far:
+        parts.append(
+            f"More prompts alone will not settle {_some(far)} soon: the speeds are close, or noise is high."
+            " Use a quieter machine or longer answers."
+        )
+    return " ".join(parts) or f"Add prompts to {_some([row.test_case for row in rows])}."
 
 
 _REASONABLE = 100
