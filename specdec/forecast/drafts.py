@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.client
 import json
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -99,10 +101,24 @@ def open_draft(name: str, *, cache: Path, tokenizer: LlamaModel | None) -> Draft
         path = files[0]
     if not path.is_file():
         raise _wrong(name, "is no file", "Write ngram:N, shipped, a GGUF file or folder, or an address")
+    _require_memory(path)
     model = LlamaModel(path)
     if tokenizer is not None and path != tokenizer.path:
         require_same_vocabulary(name, model, tokenizer)
     return Model(MODEL if name == "shipped" else path.stem, model, Bank(cache, f"{digest(path)}-{engine()}"))
+
+
+def _require_memory(path: Path) -> None:
+    """Refuses weights that are read from the disk again at every pass, since they do not fit."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
+    if (size := path.stat().st_size) > free:
+        raise EnvironmentFault(
+            f"{path} has {size >> 20} MB, and {free >> 20} MB of memory are free",
+            remedy="Name a smaller draft, or serve it with vLLM and give its address",
+        )
 
 
 def require_same_vocabulary(name: str, draft: LlamaModel, target: LlamaModel) -> None:

@@ -78,14 +78,14 @@ class LlamaModel:
 
     Args:
         path: GGUF file.
-        context: longest text in tokens.
+        context: longest text in tokens; the model's own limit where that is less.
         threads: of a pass.
 
     Raises:
         EnvironmentFault: the engine is not installed or of another layout, or it cannot load the file.
     """
 
-    def __init__(self, path: Path, *, context: int = 4096, threads: int | None = None) -> None:
+    def __init__(self, path: Path, *, context: int = 16384, threads: int | None = None) -> None:
         self._library = _library()
         self.path = path
         self._model = self._library.llama_model_load_from_file(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +15,13 @@ from click.testing import CliRunner
 
 from specdec.catalog.conventions import NXDI_FUSED, TEXTBOOK
 from specdec.commands.forecast import command
-from specdec.errors import BadInputError
+from specdec.errors import BadInputError, EnvironmentFault
 from specdec.forecast.answers import Answer, Sources
-from specdec.forecast.drafts import Bank, LookUp, Positions, open_draft
+from specdec.forecast.drafts import Bank, LookUp, Positions, open_draft, require_same_vocabulary
 from specdec.forecast.forecast import forecast, read, sampled
+from specdec.forecast.model import opened
 from specdec.forecast.outlook import look, replay_all
+from specdec.forecast.shipped import packaged
 from specdec.forecast.tokens import Tokens, tokenize
 
 LIST = "\n".join(f'{{"id": {n}, "status": "active", "role": "user"}}' for n in range(1, 12))
@@ -186,3 +191,78 @@ def test_a_step_cost_that_is_none_is_refused(cost: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(command, arguments, standalone_mode=False)
     assert isinstance(result.exception, BadInputError)
     assert "--step-cost" in str(result.exception)
+
+
+class Ranks(BaseHTTPRequestHandler):
+    """A vLLM server whose model would have written every second token."""
+
+    def do_GET(self) -> None:
+        self.reply({"data": [{"id": "small"}]})
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert (asked["prompt_logprobs"], asked["model"]) == (1, "small")
+        ranks = [
+            {str(token): {"logprob": -1, "rank": 1 + place % 2}}
+            for place, token in enumerate(asked["prompt"])
+        ]
+        self.reply({"choices": [{"prompt_logprobs": [None, *ranks[1:]]}]})
+
+    def reply(self, body: object) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it
+        """Nothing is printed."""
+
+
+def test_a_served_draft_tells_its_choices_by_rank(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Ranks) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        draft = open_draft(f"http://127.0.0.1:{server.server_port}/v1", cache=tmp_path, tokenizer=None)
+        kept = draft.kept(text("abcdef"))[7].kept.tolist()
+        server.shutdown()
+        thread.join(5)
+    assert draft.name == "small"
+    # The prompt has 20 tokens, so the answer's second token stands at 21: wrong, right, wrong, right, wrong.
+    assert kept == [0, 1, 0, 1, 0]
+
+
+def test_a_draft_that_does_not_fit_into_memory_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "large.gguf"
+    with path.open("wb") as file:
+        file.truncate(1 << 43)
+    with pytest.raises(EnvironmentFault, match="of memory are free"):
+        open_draft(str(path), cache=tmp_path, tokenizer=None)
+
+
+def test_another_vocabulary_is_refused_with_the_difference(tmp_path: Path) -> None:
+    class Vocabulary:
+        def __init__(self, *pieces: str) -> None:
+            self.vocabulary = len(pieces)
+            self.piece = pieces.__getitem__
+
+    target: Any = Vocabulary("a", "b", "c")
+    require_same_vocabulary("d", target, target)
+    other: Any = Vocabulary("a", "x", "c", "d")
+    with pytest.raises(BadInputError, match="4 tokens, and the target has 3; token 1 is 'x', not 'b'"):
+        require_same_vocabulary("d", other, target)
+
+
+@pytest.mark.slow
+def test_one_pass_chooses_as_single_steps_do() -> None:
+    # The property that the forecast of a draft model rests on, see forecast.model.
+    with opened(packaged(), context=512, threads=1) as model:
+        tokens = model.tokenize(
+            "The keeper of the lighthouse found a letter, and the letter said: come home. " * 8, special=False
+        )
+        assert len(tokens) > 92
+        together = model.choices(tokens[:20], tokens[20:92])
+        # Each of these ends its last pass with another number of tokens: 1, 2, 29, 1, 2 and 7.
+        lengths = (2, 3, 30, 65, 66, 71)
+        alone = [model.choices(tokens[:20], tokens[20 : 20 + n])[-1] for n in lengths]
+    assert alone == [together[n - 2] for n in lengths]

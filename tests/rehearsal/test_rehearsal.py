@@ -65,6 +65,8 @@ def test_structured_prompts_gain_and_the_text_stays_the_same(tmp_path: Path) -> 
     # Greedy text and look-up do not depend on the machine's speed, so these hold on any.
     assert taken["repetition"] > 2
     assert taken["story"] < 1.5
+    checked = json.loads((folder / "forecast.json").read_text(encoding="utf-8"))
+    assert {row["test_case"]: row["equal"] for row in checked} == {"repetition": 6, "story": 4}
     assert verdict.sentence.split()[0] in printed
     assert "metric series" in said
     assert "not real here: Trainium" in said
