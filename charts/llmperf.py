@@ -34,6 +34,7 @@ from specdec.errors import BadInputError, Mistake
 from specdec.prompts.files import read as read_prompts
 from specdec.prompts.sets import SHIPPED
 from specdec.prompts.sets import load as load_prompts
+from specdec.prompts.synthetic import SCHEME
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Experiment
@@ -108,7 +109,8 @@ def prompt_file(prompts: str) -> Path | None:
             deployment; or its path cannot be made again in the pod, where the experiment names it by the same
             path.
     """
-    if prompts in SHIPPED:
+    if prompts in SHIPPED or prompts.startswith(SCHEME):
+        load_prompts(prompts)
         return None
     path = Path(prompts)
     if path.is_absolute() or ".." in path.parts:

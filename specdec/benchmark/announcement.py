@@ -25,6 +25,8 @@ def announcement(plan: Plan) -> str:
         parts.append(
             f"{_count(equal, 'prompt')} of the file left out, equal to others: --repeats sends them again"
         )
+    if plan.seconds is not None:
+        return "; ".join([f"for {duration(plan.seconds)}, at most {parts[0]}", *parts[1:]])
     low, high = (seconds(plan, tpot) for tpot in TPOT)
     words = (
         f"about {duration(low)}"

@@ -156,6 +156,7 @@ class Plan:
             ascending and descending in turn. Ascending, without doubles.
         point_seconds: most seconds that one variant gets requests at one of the ``loads``.
         warmup: requests per variant before the measured ones.
+        seconds: after which nothing more is begun but the first repeat of each prompt; None for all repeats.
         seed: fixes order, arrivals and, above temperature 0, sampling.
         ignore_eos: ask for exactly the output length.
         near_ties: ask for the log-probabilities of the two best tokens. Slows the server: for parity
@@ -186,6 +187,7 @@ class Plan:
     loads: tuple[float, ...] = ()
     point_seconds: float = 3600.0
     warmup: int = 4
+    seconds: float | None = None
     seed: int = 1
     ignore_eos: bool = True
     near_ties: bool = False

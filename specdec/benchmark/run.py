@@ -12,7 +12,9 @@ import ssl
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeVar, cast
 
 from specdec import atomic
@@ -125,7 +127,10 @@ class _Run:
                 try:
                     await self._turns(load.warmup_block(self._plan))
                     before = await self._scrape()
+                    deadline = perf_counter() + (self._plan.seconds or inf)
                     for block in self._blocks:
+                        if perf_counter() > deadline and all(job.repeat for job in block.jobs):
+                            break
                         if self._points.goes_on(block):
                             await self._turns(block)
                     after = await self._scrape()

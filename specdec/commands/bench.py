@@ -59,7 +59,7 @@ _CHANGEABLE = (
 @click.option(
     "--prompts",
     metavar="SET|FILE",
-    help="Prompt set: classes, published, or a file, see docs/prompts.md.  [default: classes]",
+    help="Prompt set: classes, published, synthetic:..., or a file, see docs/prompts.md.  [default: classes]",
 )
 @click.option(
     "--prompt-column",
@@ -75,6 +75,11 @@ _CHANGEABLE = (
     "--repeats",
     type=click.IntRange(1, 10_000),
     help="Times each prompt is sent to each variant.  [default: 2]",
+)
+@click.option(
+    "--minutes",
+    type=Number(0, 1e5, min_open=True),
+    help="Send repeats until this time is over, at least one of each prompt, instead of a number of them.",
 )
 @click.option(
     "--warmup",
@@ -183,6 +188,8 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
             if event.done >= event.total / 20 and event.done < event.total:
                 spent = time.monotonic() - step.started
                 left = f", about {duration(spent / event.done * (event.total - event.done))} left"
+            if plan.seconds is not None:
+                left = f", until {duration(plan.seconds)} are over"
             step.update(f"{event.done}/{event.total}{left}, {event.message}{standing}")
 
         manifest = run(plan, folder, on_event=show)

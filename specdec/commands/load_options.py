@@ -29,14 +29,21 @@ def say_what_queues(plan: Plan) -> None:
         )
 
 
+MOST_REPEATS = 1000
+"""Of a run that ends by the clock."""
+
+
 def changes(given: dict[str, Any]) -> dict[str, Any]:
-    """What ``--load``, ``--rate``, ``--arrival`` and ``--concurrency`` change in a plan.
+    """What ``--load``, ``--rate``, ``--arrival``, ``--concurrency`` and ``--minutes`` change in a plan.
 
     Raises:
         BadInputError: two of them contradict each other.
     """
-    loads, rates, arrival = given["loads"], given["rates"], given["arrival"]
+    loads, rates, arrival, minutes = given["loads"], given["rates"], given["arrival"], given["minutes"]
     contradictions = [
+        ("--minutes", None if minutes is None else (minutes,), "--repeats", given["repeats"]),
+        ("--load", loads if loads and len(loads) > 1 else None, "--minutes", minutes),
+        ("--rate", rates if rates and len(rates) > 1 else None, "--minutes", minutes),
         ("--load", loads, "--concurrency", given["concurrency"]),
         ("--load", loads, "--rate", rates),
         ("--rate", rates, "--arrival", "closed" if arrival == "closed" else None),
@@ -49,6 +56,16 @@ def changes(given: dict[str, Any]) -> dict[str, Any]:
     ]
     if mistakes:
         raise BadInputError("command line", mistakes)
+    timed = {} if minutes is None else {"seconds": minutes * 60, "repeats": MOST_REPEATS}
+    return timed | _of_load(given, loads, rates, arrival)
+
+
+def _of_load(
+    given: dict[str, Any],
+    loads: tuple[float, ...] | None,
+    rates: tuple[float, ...] | None,
+    arrival: str | None,
+) -> dict[str, Any]:
     if rates is not None:
         several = _ascending("--rate", rates)
         single = several[0] if len(several) == 1 else None

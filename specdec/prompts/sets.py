@@ -10,6 +10,7 @@ from pathlib import Path
 
 from specdec.errors import BadInputError, Mistake
 from specdec.prompts import files as prompt_files
+from specdec.prompts import synthetic
 from specdec.prompts.files import Item
 from specdec.prompts.shapes import Turn, fields_of
 
@@ -62,12 +63,12 @@ class Prompt:
 
 
 def load(name: str, *, base: Path | None = None, column: str | None = None) -> tuple[Prompt, ...]:
-    """The prompts of a shipped set or of a file.
+    """The prompts of a shipped set, of a synthetic one or of a file.
 
     Which files are understood, and by what each is recognized, docs/prompts.md lists.
 
     Args:
-        name: a shipped set, or the path of a file.
+        name: a shipped set, ``synthetic:`` with its fields, or the path of a file.
         base: folder that a relative path starts from; the current one by default.
         column: column or field that holds the prompt; by default the one with a usual name.
 
@@ -75,6 +76,8 @@ def load(name: str, *, base: Path | None = None, column: str | None = None) -> t
         BadInputError: no such set or file, a kind of file that holds no prompts, no prompt in it, or wrong
             entries, each named.
     """
+    if name.startswith(synthetic.SCHEME):
+        return synthetic.prompts(name)
     if name in SHIPPED:
         text = (files("specdec.prompts") / "shipped" / f"{name}.jsonl").read_text(encoding="utf-8")
         return parse(text, source=f"{name}.jsonl")
