@@ -78,7 +78,7 @@ def window(view: View) -> Section | None:
             "From the measured windows the acceptance and the cost of a step are estimated, and from these"
             f" the time per token of every window, by the {view.verdict.convention} step arithmetic. Draft"
             " cost is what one more position adds to a step, as a share of a baseline step. The range is"
-            " that of resampled prompts; an error of the model itself is not in it, so confirm before use."
+            " that of resampled prompts and of every shape that the cost of a step may have."
         ),
     ]
     texts += [sentence(_named(view, a) + a.says) for a in advice if a.test_case is None]
@@ -234,7 +234,7 @@ def _advice_row(view: View, a: WindowAdvice) -> tuple[Cell, ...]:
                 a.confidence,
                 "share",
                 percent(a.confidence),
-                "resamplings in which the choice is within 3% of the best",
+                "draws of prompts and step costs in which the choice is within 3% of the best",
             )
         ),
         cell(f"window {a.confirm}" if a.confirm is not None else "nothing left"),
