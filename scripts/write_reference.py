@@ -25,6 +25,8 @@ HEAD = """# The experiment file
 One TOML file describes the whole experiment; `experiment.toml` is the published one. Unknown keys
 are refused, and all mistakes are reported in one run. This page is written by
 `scripts/write_reference.py` from the types in `specdec/experiment/sections.py`.
+
+[instances.md](instances.md) says which instance runs which serving stack and mode, and how sure that is.
 """
 
 

@@ -1,0 +1,81 @@
+"""What CONTRIBUTING says about adding a metric or an instance is true."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+import charts
+from specdec.catalog.instances import INSTANCES
+from specdec.experiment.reading import load, parse
+from specdec.metrics import ALL, OF_RUN
+from specdec.pricing.elsewhere import candidates
+from specdec.pricing.workload import Workload
+
+ROOT = Path(__file__).parents[2]
+PRODUCT = ("specdec", "stacks", "charts", "constructs")
+EXAMPLE = ROOT / "examples" / "eagle3.toml"
+
+
+@pytest.mark.parametrize("metric", [*ALL, *OF_RUN], ids=lambda metric: metric.name)
+def test_a_metric_is_named_in_its_own_module_alone(metric: object) -> None:
+    name = f'"{getattr(metric, "name")}"'  # noqa: B009 - two types of metric have it
+    places = [
+        str(path.relative_to(ROOT))
+        for folder in PRODUCT
+        for path in (ROOT / folder).rglob("*.py")
+        if name in path.read_text(encoding="utf-8")
+    ]
+    # LLMPerf's series have the names under which they were published, some of them the same.
+    others = [place for place in places if place != "specdec/publish/series.py"]
+    assert len(others) == 1
+    assert others[0].startswith("specdec/metrics/")
+
+
+def test_an_instance_is_an_entry_of_the_catalogue_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    new = dataclasses.replace(
+        INSTANCES["trn2.48xlarge"],
+        type="trn9.4xlarge",
+        devices=4,
+        claim_sizes=(1, 2, 4),
+        vcpus=64,
+        memory_bytes=512 * 2**30,
+        hugepages_mib=1024,
+        quota_on_demand="L-00000009",
+        steps=(),
+    )
+    monkeypatch.setitem(INSTANCES, new.type, new)
+    text = EXAMPLE.read_text(encoding="utf-8")
+    experiment = parse(
+        text.replace("trn2.48xlarge", new.type)
+        .replace("desired_nodes = 1", "desired_nodes = 1\nallow_unlisted_region = true")
+        .replace("devices = 4", "devices = 2")
+    )
+    made = charts.build(experiment, region="us-east-2", bucket="bucket")
+    claim = json.dumps(made["device-claims"].to_json())
+    assert "trn9.4xlarge" in claim
+    assert "topology2_id" in claim
+    server = json.dumps(made["llama-vllm"].to_json())
+    assert '"hugepages-2Mi": "1024Mi"' in server
+    assert '"node.kubernetes.io/instance-type": "trn9.4xlarge"' in server
+    compared = candidates(
+        load(EXAMPLE),
+        "us-east-2",
+        Workload(prompts=4, test_cases=2, llmperf_cases=0),
+        today=date(2026, 12, 1),
+    )
+    (found,) = [candidate for candidate in compared if candidate.instance_type == new.type]
+    assert (found.refused, found.devices, found.tensor_parallel_degree) == (None, 2, 8)
+
+
+def test_the_page_of_instances_says_what_the_catalogue_says() -> None:
+    found = subprocess.run(
+        [sys.executable, "scripts/write_instances.py", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stderr
