@@ -109,8 +109,6 @@ class RequestRecord:
         unread: parts of the answer that were counted and not read, so that ``text`` is not all of it; None
             mostly.
         buffer_bytes: size of the buffers in which the answer was handed on, where its arrivals show one.
-        again: asked of the baseline once more in the same block, to see how much two measurements of one
-            service differ. Excluded from every metric.
     """
 
     __pydantic_config__ = strict.CONFIG
@@ -147,7 +145,6 @@ class RequestRecord:
     note: str | None = None
     unread: str | None = None
     buffer_bytes: int | None = None
-    again: bool = False
     schema: int = field(default=SCHEMA)
 
     @property
@@ -206,5 +203,5 @@ def read_records(path: Path) -> Iterator[RequestRecord]:
 
 
 def measured(records: Iterable[RequestRecord]) -> Iterator[RequestRecord]:
-    """The records that metrics are made of: finished as asked, neither warm-up nor asked again."""
-    return (record for record in records if record.outcome == "ok" and not record.warmup and not record.again)
+    """The records that metrics are made of: finished as asked, and not warm-up."""
+    return (record for record in records if record.outcome == "ok" and not record.warmup)
