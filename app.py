@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parent
@@ -14,8 +15,11 @@ ROOT = Path(__file__).parent
 
 def main() -> int:
     """Synthesizes into the folder that the CDK command asks for, or into ``cdk.out``."""
+    import aws_cdk as cdk
+
     from specdec.errors import SpecdecError
     from specdec.experiment.reading import load
+    from specdec.experiment.stack_checks import past_mistakes
     from stacks.app import add_stacks, new_app
 
     app = new_app(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))
@@ -25,7 +29,10 @@ def main() -> int:
     except SpecdecError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    add_stacks(app, experiment)
+    for stack in add_stacks(app, experiment):
+        # An annotation keeps from deploying and lets destroy go on.
+        for mistake in past_mistakes(experiment.guards, datetime.now(UTC)):
+            cdk.Annotations.of(stack).add_error(str(mistake))
     app.synth()
     return 0
 

@@ -200,7 +200,7 @@ class ExperimentStack(cdk.Stack):
 
     def _guards(self, cluster: Cluster, nodes: TrainiumNodes) -> None:
         guards, capacity = self._experiment.guards, self._experiment.capacity
-        if guards.scale_down_at is not None or guards.scale_down_every_hours is not None:
+        if guards.scale_down_at is not None or guards.scale_down_every_hours:
             scale_down = ScaleDown(
                 self,
                 "ScaleDown",

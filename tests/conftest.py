@@ -22,7 +22,7 @@ pytest_plugins = ["tests.schedule"]
 DRILL_SECONDS = 900
 NAME = 'name = "qwen3-specdec"'
 CHANGES = (
-    ("desired_nodes = 1", "desired_nodes = 0"),
+    ("desired_nodes = 0", "desired_nodes = 1"),
     ("window = 7", "window = 5"),
     ('name = "speculative"', 'name = "drafted"'),
 )

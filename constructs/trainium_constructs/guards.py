@@ -35,7 +35,7 @@ class ScaleDown(Construct):
         node_groups: names of the node groups that there are or may be.
         max_nodes: upper limit of each group, which the call has to repeat.
         at: UTC time, ``YYYY-MM-DDThh:mm:ss``.
-        every_hours: hours between two calls.
+        every_hours: hours between two calls; 0 for none.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ScaleDown(Construct):
         node_groups: Sequence[str],
         max_nodes: int,
         at: str | None,
-        every_hours: int | None,
+        every_hours: int,
     ) -> None:
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
@@ -85,7 +85,7 @@ class ScaleDown(Construct):
             part = "".join(word.title() for word in group.split("-"))
             if at is not None:
                 self._schedule(f"At{part}", f"at({at})", call, retries=5)
-            if every_hours is not None:
+            if every_hours:
                 hours = f"rate({every_hours} hour{'s' if every_hours > 1 else ''})"
                 self._schedule(f"Every{part}", hours, call, retries=0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,11 +33,11 @@ def opened(experiment_path: Path, region: str | None) -> tuple[Experiment, str, 
 
 def steps_of(experiment: Experiment, region: str, clients: Clients) -> tuple[list[Step], str | None]:
     """Every step that can be known, and why the cluster itself could not be asked, if it could not."""
-    from specdec.operate import kubernetes, nodes
+    from specdec.operate import kubernetes, nodes, workloads
 
     steps = nodes.status(experiment, region, clients)
     try:
-        return [*steps, *kubernetes.status(kubernetes.Kubectl(experiment, region, clients), experiment)], None
+        return [*steps, *workloads.status(kubernetes.Kubectl(experiment, region, clients), experiment)], None
     except SpecdecError as error:
         return steps, f"{error} (remedy: {error.remedy})" if error.remedy else str(error)
 
@@ -47,12 +48,35 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("nodes", type=click.IntRange(min=1), default=1)
+@click.argument("nodes", type=click.IntRange(min=1), required=False)
 @experiment_option
 @region_option
-def up(nodes: int, experiment_path: Path, region: str | None) -> int:
-    """Start NODES accelerator nodes (1 by default). They are paid from the moment they run."""
-    return _resize(experiment_path, region, nodes)
+def up(nodes: int | None, experiment_path: Path, region: str | None) -> int:
+    """Start NODES accelerator nodes (by default as many as the variants need). They are paid from the moment
+    they run.
+
+    The benchmark that came with the stack waits for them and starts by itself. The guard that sets the nodes
+    to 0 counts its hours from now.
+    """
+    from specdec.errors import NoAccessError
+    from specdec.operate.guard import postpone
+    from specdec.operate.nodes import resize, unstaged
+
+    experiment, name, clients = opened(experiment_path, region)
+    count = nodes or experiment.nodes_needed
+    for what in unstaged(experiment, name, clients):
+        console.say(f"{what} are not in the bucket yet: the nodes will wait for them, and are paid")
+    group = resize(experiment, name, clients, nodes=count)
+    console.show(f"{group} in {name}: {count} nodes wanted")
+    try:
+        comes = postpone(experiment.stack_name(name), group, clients, now=datetime.now(UTC))
+    except NoAccessError as error:
+        console.say(f"the guard could not be moved ({error}): it may set the nodes to 0 at any time")
+    else:
+        until = f"they are set to 0 at {comes:%Y-%m-%d %H:%M} UTC" if comes else "no guard sets them to 0"
+        console.say(f"{until}; sooner with: specdec nodes down")
+    console.say("Follow it with: specdec nodes status")
+    return EXIT_OK
 
 
 @command.command()
@@ -60,15 +84,11 @@ def up(nodes: int, experiment_path: Path, region: str | None) -> int:
 @region_option
 def down(experiment_path: Path, region: str | None) -> int:
     """Stop all accelerator nodes. Weights, artifacts and runs stay in the bucket."""
-    return _resize(experiment_path, region, 0)
-
-
-def _resize(experiment_path: Path, region: str | None, nodes: int) -> int:
     from specdec.operate.nodes import resize
 
     experiment, name, clients = opened(experiment_path, region)
-    group = resize(experiment, name, clients, nodes=nodes)
-    console.show(f"{group} in {name}: {nodes} nodes wanted")
+    group = resize(experiment, name, clients, nodes=0)
+    console.show(f"{group} in {name}: 0 nodes wanted")
     console.say("Follow it with: specdec nodes status")
     return EXIT_OK
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,9 +47,11 @@ def command(
     """Start another benchmark run on a deployed stack, with other prompts, lanes or repeats; nothing is
     deployed again.
 
-    Needs kubectl and a way to the cluster's API. The records come to the bucket: `specdec wait`, then
-    `specdec report --stack NAME`.
+    Needs kubectl and a way to the cluster's API, and is refused while another benchmark has not ended: two at
+    the same servers would measure each other. The records come to the bucket: `specdec wait --run ID`, then
+    `specdec report --stack NAME ID`.
     """
+    from specdec.benchmark.plan import new_run_id
     from specdec.deployed.stack import bucket_for
     from specdec.operate.kubernetes import Kubectl
 
@@ -68,19 +69,44 @@ def command(
             f"there is no bucket in {name} yet", remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}"
         )
     wanted = with_changes(experiment, {field: value for field, value in changes.items() if value is not None})
-    started = objects(wanted, region=name, bucket=bucket, suffix=datetime.now(UTC).strftime("%m%d%H%M%S"))
-    document = json_of({"apiVersion": "v1", "kind": "List", "items": started}, indent=2)
+    run = new_run_id()
+    started = objects(wanted, region=name, bucket=bucket, run=run)
     if printing:
-        console.show_json(document)
+        console.show_json(as_list(started))
         return EXIT_OK
     kubectl = Kubectl(experiment, name, clients)
+    refuse_beside(kubectl.items("jobs"))
+    # A config map is named by its content. One that is there is the stack's own, whose labels stay.
+    there = {item["metadata"]["name"] for item in kubectl.items("configmaps")}
+    new = [item for item in started if item["metadata"]["name"] not in there]
     # Server-side, since the code in the config maps is larger than the annotation that a client-side apply
     # writes.
-    kubectl(["apply", "--server-side", "--filename", "-"], stdin=document)
-    (job,) = (item["metadata"]["name"] for item in started if item["kind"] == "Job")
-    console.show(job)
-    console.say("Follow it with: specdec wait")
+    kubectl(["apply", "--server-side", "--filename", "-"], stdin=as_list(new))
+    console.show(run)
+    console.say(f"Follow it with: specdec wait --run {run}")
     return EXIT_OK
+
+
+def as_list(items: list[dict[str, Any]]) -> str:
+    """Objects as one document."""
+    return json_of({"apiVersion": "v1", "kind": "List", "items": items}, indent=2)
+
+
+def refuse_beside(jobs: list[dict[str, Any]]) -> None:
+    """Lets a run start only where no benchmark is to end.
+
+    Raises:
+        SpecdecError: one is.
+    """
+    from specdec.operate.kubernetes import NAMESPACE
+    from specdec.operate.workloads import unfinished
+
+    for job in unfinished(jobs):
+        name = job["metadata"]["name"]
+        raise SpecdecError(
+            f"the benchmark {name} has not ended, and two at the same servers would measure each other",
+            remedy=f"Wait for it: specdec wait; or end it: kubectl -n {NAMESPACE} delete job {name}",
+        )
 
 
 def with_changes(experiment: Experiment, changes: dict[str, Any]) -> Experiment:
@@ -96,19 +122,21 @@ def with_changes(experiment: Experiment, changes: dict[str, Any]) -> Experiment:
     return changed
 
 
-def objects(experiment: Experiment, *, region: str, bucket: str, suffix: str) -> list[dict[str, Any]]:
+def objects(experiment: Experiment, *, region: str, bucket: str, run: str) -> list[dict[str, Any]]:
     """The benchmark's Kubernetes objects under a Job name of their own, to be started at once.
 
     Args:
         experiment: with the benchmark as it is to run.
         region: the region of the cluster.
         bucket: where the run goes.
-        suffix: end of the Job's name, which makes it another Job than all before.
+        run: id of the run; the end of the Job's name too, which makes it another Job than all before.
     """
     import charts
 
     found: list[dict[str, Any]] = charts.build(experiment, region=region, bucket=bucket)["llmperf"].to_json()
     for item in found:
         if item["kind"] == "Job":
-            item["metadata"]["name"] = f"{item['metadata']['name']}-{suffix}"
+            item["metadata"]["name"] = f"{item['metadata']['name']}-{run.lower()}"
+            (container,) = item["spec"]["template"]["spec"]["containers"]
+            container["env"].append({"name": "RUN", "value": run})
     return found

@@ -36,11 +36,17 @@ if TYPE_CHECKING:
     show_default=True,
     help="Time between two looks.",
 )
+@click.option("--run", "wanted", metavar="ID", help="Wait for this run, as `specdec run` printed it.")
 @click.option(
     "--after", metavar="RUN", help="Wait for a run newer than this one.  [default: the newest now, if any]"
 )
 def command(
-    experiment_path: Path, region: str | None, timeout_minutes: float, every_seconds: float, after: str | None
+    experiment_path: Path,
+    region: str | None,
+    timeout_minutes: float,
+    every_seconds: float,
+    wanted: str | None,
+    after: str | None,
 ) -> int:
     """Wait until a new run is in the bucket, and say what changes on the way.
 
@@ -75,8 +81,8 @@ def command(
                 console.say(f"{step.name}: {line}")
         bucket = bucket or bucket_for(experiment, name, clients)
         finished = [run.run for run in ended(clients("s3"), bucket)] if bucket else []
-        new = [run for run in finished if run > newest]
-        if not new and after is None and finished and over(steps):
+        new = [run for run in finished if (run == wanted if wanted else run > newest)]
+        if not new and after is None and wanted is None and finished and over(steps):
             new = finished
         if new and bucket:
             return _end(clients, bucket, new[0])

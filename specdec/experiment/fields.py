@@ -148,6 +148,12 @@ class Experiment(Section):
         own = self.cost.node_usd_per_hour
         return price_for(self.capacity.instance_type, self.capacity.purchase, region, own=own)
 
+    @property
+    def nodes_needed(self) -> int:
+        """Accelerator nodes that hold all variants at once. Claims are powers of two and leave no gaps."""
+        devices = sum(self.settings(variant).devices for variant in self.variants)
+        return -(-devices // INSTANCES[self.capacity.instance_type].devices)
+
     def stack_name(self, region: str) -> str:
         """CloudFormation stack, cluster and dashboard name in one region."""
         return f"{self.name}-{region}"

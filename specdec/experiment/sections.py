@@ -84,7 +84,12 @@ class Capacity(Section):
         description="how the capacity is bought; the last two need placement.<region>.reservation_id",
     )
     desired_nodes: int = Field(
-        default=1, ge=0, description="accelerator nodes to start with; 0 deploys everything else"
+        default=0,
+        ge=0,
+        description=(
+            "accelerator nodes to start with; 0 deploys everything else and stages the models, and"
+            " `specdec nodes up` starts them"
+        ),
     )
     max_nodes: int = Field(default=1, ge=1, description="upper limit of the node group")
     root_volume_gib: int = Field(
@@ -457,11 +462,14 @@ class Guards(Section):
         pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}$",
         description="UTC time at which the accelerator nodes are set to 0",
     )
-    scale_down_every_hours: int | None = Field(
-        default=None,
-        ge=1,
+    scale_down_every_hours: int = Field(
+        default=12,
+        ge=0,
         le=168,
-        description="set the accelerator nodes to 0 every so many hours, counted from the deployment",
+        description=(
+            "set the accelerator nodes to 0 every so many hours, counted from the deployment and anew from"
+            " every `specdec nodes up`; 0 never does"
+        ),
     )
 
 

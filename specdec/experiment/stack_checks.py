@@ -7,7 +7,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from specdec.catalog.addons import ADDONS
@@ -300,6 +300,21 @@ def _guard_pairs(guards: Guards) -> Iterator[Mistake]:
                 f"is not a time: {error}",
                 "Use one like 2026-12-24T18:00:00, in UTC",
             )
+
+
+def past_mistakes(guards: Guards, now: datetime) -> Iterator[Mistake]:
+    """A scale-down that would never come. ``now`` in UTC.
+
+    No check of the file, which stays readable after its time: of a deployment, which would be unguarded.
+    """
+    at = guards.scale_down_at
+    if at is not None and datetime.fromisoformat(at).replace(tzinfo=UTC) <= now:
+        yield Mistake(
+            "guards.scale_down_at",
+            at,
+            f"is past: it is {now:%Y-%m-%dT%H:%M:%S} UTC",
+            "Set a time to come, or remove it",
+        )
 
 
 @check

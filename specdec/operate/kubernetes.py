@@ -15,7 +15,6 @@ from botocore.exceptions import ClientError
 
 from specdec.aws import calls, code
 from specdec.errors import EnvironmentFault, SpecdecError
-from specdec.operate.nodes import Step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,82 +158,3 @@ def token(clients: Clients, cluster: str) -> str:
             sts.generate_presigned_url("get_caller_identity", ExpiresIn=_TOKEN_SECONDS, HttpMethod="GET")
         )
     return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
-
-
-def status(kubectl: Kubectl, experiment: Experiment) -> list[Step]:
-    """Services and benchmark as the cluster itself tells it.
-
-    Raises:
-        SpecdecError: the cluster cannot be asked, or refuses.
-    """
-    deployments = {item["metadata"]["name"]: item for item in kubectl.items("deployments")}
-    steps = [_service(variant.service, deployments.get(variant.service)) for variant in experiment.variants]
-    jobs: dict[str, dict[str, Any]] = {}
-    for item in sorted(kubectl.items("jobs"), key=lambda item: item["metadata"]["creationTimestamp"]):
-        # A later benchmark run is another Job of the same workload, and how the earlier one ended no longer
-        # matters.
-        jobs[item["metadata"].get("labels", {}).get("app.kubernetes.io/name", item["metadata"]["name"])] = (
-            item
-        )
-    return [*steps, *(_job(item) for item in jobs.values())]
-
-
-def _service(name: str, found: dict[str, Any] | None) -> Step:
-    if found is None:
-        return Step(f"service {name}", "failed", "there is no such Deployment", None, "Kubernetes")
-    ready, wanted = found["status"].get("readyReplicas", 0), found["spec"].get("replicas", 1)
-    conditions = {condition["type"]: condition for condition in found["status"].get("conditions", [])}
-    progressing = conditions.get("Progressing", {})
-    if ready >= wanted > 0:
-        return Step(
-            f"service {name}",
-            "done",
-            "ready",
-            conditions.get("Available", {}).get("lastTransitionTime"),
-            "Kubernetes",
-        )
-    if progressing.get("status") == "False":
-        return Step(
-            f"service {name}",
-            "failed",
-            str(progressing.get("message", "")),
-            progressing.get("lastTransitionTime"),
-            "Kubernetes",
-        )
-    return Step(
-        f"service {name}",
-        "waiting",
-        f"{ready} of {wanted} ready",
-        progressing.get("lastTransitionTime"),
-        "Kubernetes",
-    )
-
-
-def _job(found: dict[str, Any]) -> Step:
-    name = f"job {found['metadata']['name']}"
-    conditions = {
-        condition["type"]: condition
-        for condition in found["status"].get("conditions", [])
-        if condition["status"] == "True"
-    }
-    if "Failed" in conditions:
-        failed = conditions["Failed"]
-        return Step(
-            name,
-            "failed",
-            f"{failed.get('reason')}: {failed.get('message')}",
-            failed.get("lastTransitionTime"),
-            "Kubernetes",
-        )
-    if "Complete" in conditions:
-        return Step(name, "done", "complete", conditions["Complete"].get("lastTransitionTime"), "Kubernetes")
-    if found["spec"].get("suspend"):
-        return Step(name, "waiting", "suspended until nodes are wanted", None, "Kubernetes")
-    active = found["status"].get("active", 0)
-    return Step(
-        name,
-        "waiting",
-        "running" if active else "not started",
-        found["status"].get("startTime"),
-        "Kubernetes",
-    )

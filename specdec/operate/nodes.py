@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from specdec.aws import DeniedError, calls, code, pages
-from specdec.deployed.markers import markers
+from specdec.deployed.markers import markers, present
 from specdec.deployed.stack import bucket_for
 from specdec.errors import SpecdecError
 from specdec.runs import bucket as run_bucket
@@ -104,6 +104,16 @@ def resize(experiment: Experiment, region: str, clients: Clients, *, nodes: int)
                 ) from None
             raise
     return name
+
+
+def unstaged(experiment: Experiment, region: str, clients: Clients) -> list[str]:
+    """Weights that are not whole in the bucket yet, in words."""
+    bucket = bucket_for(experiment, region, clients)
+    return [
+        what
+        for what, key in markers(experiment).items()
+        if what.startswith("weights") and (bucket is None or not present(clients, bucket, key))
+    ]
 
 
 def status(experiment: Experiment, region: str, clients: Clients) -> list[Step]:

@@ -49,7 +49,7 @@ def measure(settings: Settings, *, session: boto3.Session | None = None) -> int:
 
     aws = session or boto3.Session()
     metrics = cloudwatch.client(aws, settings.region)
-    run = new_run_id()
+    run = settings.run or new_run_id()
     folder = settings.work / "runs" / run
     folder.mkdir(parents=True)
     say(f"run {run} of {settings.experiment.name}")
@@ -98,7 +98,7 @@ def _measure_lanes(settings: Settings, run: str, folder: Path) -> None:
             say(f"error: LLMPerf: {error}; the exact lane stands")
         finally:
             whole = dataclasses.replace(manifest, environment={**manifest.environment, "llmperf": outcome})
-            atomic.write(folder / run_bucket.MANIFEST, whole.to_json())
+            atomic.write(folder / MANIFEST, whole.to_json())
 
 
 def _llmperf(settings: Settings, folder: Path) -> list[Case]:

@@ -27,6 +27,7 @@ class Settings:
         wait_seconds: how long the other services may take to get ready after the first.
         work: folder for runs and scratch files.
         llmperf_python: interpreter with LLMPerf's requirements, or None.
+        run: id of the run; None makes one.
     """
 
     experiment: Experiment
@@ -37,11 +38,13 @@ class Settings:
     wait_seconds: float
     work: Path
     llmperf_python: Path | None
+    run: str | None = None
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Settings:
         """Reads ``EXPERIMENT`` (path of the resolved experiment as JSON), ``SERVICES`` (JSON), ``BUCKET``,
-        ``AWS_REGION``, ``STACK``, ``WAIT_SECONDS``, ``WORK`` and ``LLMPERF_PYTHON``.
+        ``AWS_REGION``, ``STACK``, ``WAIT_SECONDS``, ``WORK``, ``LLMPERF_PYTHON``
+        and ``RUN``.
 
         Raises:
             BadInputError: one is missing or wrong; every mistake is in the message.
@@ -81,4 +84,5 @@ class Settings:
             wait_seconds=float(environment["WAIT_SECONDS"]),
             work=Path(environment.get("WORK", "/work")),
             llmperf_python=Path(python) if (python := environment.get("LLMPERF_PYTHON")) else None,
+            run=environment.get("RUN"),
         )

@@ -50,7 +50,7 @@ def needed_actions(experiment: Experiment, region: str) -> tuple[str, ...]:
     if experiment.placement[region].kms_key_arn is not None:
         more += KEY_ACTIONS
     guards = experiment.guards
-    if guards.scale_down_at is not None or guards.scale_down_every_hours is not None:
+    if guards.scale_down_at is not None or guards.scale_down_every_hours:
         more.append("eks:UpdateNodegroupConfig")
     return (*NEEDED, *more)
 

@@ -163,14 +163,15 @@ def reservation(scope: Scope) -> Iterator[Finding]:
                 raise
             found = []
     held = _reservation(found[0]) if found else None
-    if held is not None and held.free < capacity.desired_nodes:
+    nodes = max(capacity.desired_nodes, scope.experiment.nodes_needed)
+    if held is not None and held.free < nodes:
         held = dataclasses.replace(held, own=_own_instances(scope, held.id))
     yield from judge_reservation(
         held,
         wanted=place.reservation_id,
         instance_type=capacity.instance_type,
         zone=place.zone,
-        nodes=capacity.desired_nodes,
+        nodes=nodes,
         block=capacity.purchase == "capacity-block",
     )
 

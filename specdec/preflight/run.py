@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 
 from specdec.aws import DeniedError, ThrottledError, unexpected
 from specdec.errors import EnvironmentFault
-from specdec.preflight import account, account_rules, blocks, capacity, cost, names, network, platform, store
+from specdec.preflight import (
+    account,
+    account_rules,
+    blocks,
+    capacity,
+    cost,
+    guards,
+    names,
+    network,
+    platform,
+    store,
+)
 from specdec.preflight.finding import Finding, Scope
 
 if TYPE_CHECKING:
@@ -33,6 +44,7 @@ CHECKS: dict[str, Callable[[Scope], Iterator[Finding]]] = {
     "node image": platform.image,
     "endpoints": platform.endpoints,
     "store": store.store,
+    "guards": guards.guards,
     "cost": cost.cost,
 }
 """Name to check, in the order in which findings are shown."""

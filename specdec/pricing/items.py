@@ -92,6 +92,8 @@ def items(
         asked: on-demand prices that AWS told, US dollars an hour, by instance type.
     """
     capacity, told = experiment.capacity, asked or {}
+    # A stack that starts without nodes is there for the time when it has them.
+    wanted = capacity.desired_nodes or experiment.nodes_needed
     node = node_cost(experiment, region, asked_usd_per_hour=told.get(capacity.instance_type))
     system = _system(capacity.system_instance_type, region, told)
 
@@ -108,13 +110,13 @@ def items(
         item("public IPv4 address", 1, list_price.PUBLIC_ADDRESS),
     )
     return [
-        nodes(f"{capacity.instance_type} nodes", capacity.desired_nodes, node),
+        nodes(f"{capacity.instance_type} nodes, while up", wanted, node),
         nodes(f"{capacity.system_instance_type} system node", system_node.NODES, system),
         item("EKS control plane", 1, SUPPORT[experiment.cluster.kubernetes_version].control_plane(today)),
         *(() if place.vpc_id else network),
         item(
             "root volumes, GB",
-            capacity.desired_nodes * capacity.root_volume_gib + system_node.NODES * system_node.VOLUME_GIB,
+            wanted * capacity.root_volume_gib + system_node.NODES * system_node.VOLUME_GIB,
             list_price.VOLUME,
         ),
         item("bucket, GB", kept_gigabytes(experiment), list_price.STORAGE),

@@ -99,6 +99,10 @@ def _life(folder: Path, aws: DrilledAws, user: User, facts: Facts) -> None:
         load(folder / "changed.toml"), first, facts["deployed"][first]["bucket"]["name"]
     )
 
+    facts["zones"] = {
+        zone: timed(f"zone {zone}", lambda zone=zone: _moved(folder, aws, first, zone)) for zone in "ac"
+    }
+
     for region in experiment.regions:
         # What a run leaves: a bucket that is not empty.
         aws.session(region).client("s3").put_object(
@@ -109,6 +113,28 @@ def _life(folder: Path, aws: DrilledAws, user: User, facts: Facts) -> None:
     facts["destroy_steps"] = list(steps)
     user.once_destroyed()
     facts["left"] = {region: _left(aws, experiment, region) for region in experiment.regions}
+
+
+def _moved(folder: Path, aws: DrilledAws, region: str, zone: str) -> Facts:
+    """What a live stack does when the nodes move into another zone."""
+    text = (folder / "changed.toml").read_text(encoding="utf-8")
+    moved = folder / f"zone-{zone}.toml"
+    moved.write_text(text.replace(f'zone = "{region}b"', f'zone = "{region}{zone}"'), encoding="utf-8")
+    stack = load(moved).stack_name(region)
+    cloudformation, eks = aws.session(region).client("cloudformation"), aws.session(region).client("eks")
+
+    def events() -> list[Facts]:
+        return cloudformation.describe_stack_events(StackName=stack)["StackEvents"]
+
+    before = {event["EventId"] for event in events()}
+    Cdk(aws, moved, folder / f"zone-{zone}").deploy()
+    touched = {event["LogicalResourceId"] for event in events() if event["EventId"] not in before}
+    groups = eks.list_nodegroups(clusterName=stack)["nodegroups"]
+    return {
+        "status": cloudformation.describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"],
+        "touched": sorted(touched - {stack}),
+        "groups": [group for group in groups if group.startswith("accelerator-")],
+    }
 
 
 def _failure(folder: Path, aws: DrilledAws, facts: Facts) -> None:

@@ -54,7 +54,7 @@ def test_every_region_has_its_stack(drill: Facts, region: str) -> None:
     assert seen["cluster"]["version"] == drill["experiment"].cluster.kubernetes_version
     assert seen["cluster"]["resourcesVpcConfig"]["endpointPublicAccess"] is False
     assert drill["experiment"].placement[region].zone in seen["zones"]
-    assert len(seen["zones"]) == 2
+    assert len(seen["zones"]) == 3, "a subnet for nodes in each"
     assert seen["nat_gateways"] == ["available"]
     assert seen["flow_logs"] == ["ACTIVE"]
 
@@ -76,7 +76,7 @@ def test_progress_counts_up_to_all_resources(drill: Facts) -> None:
 def test_the_nodes_are_what_the_experiment_says(drill: Facts, region: str) -> None:
     seen = drill["deployed"][region]
     (neuron,) = [group for group in seen["node_groups"] if group["amiType"] == "AL2023_x86_64_NEURON"]
-    assert neuron["scalingConfig"] == {"minSize": 0, "maxSize": 1, "desiredSize": 1}
+    assert neuron["scalingConfig"] == {"minSize": 0, "maxSize": 1, "desiredSize": 0}
     assert len(neuron["subnets"]) == 1
     (template,) = [template for template in seen["templates"] if template["InstanceType"] == "trn2.48xlarge"]
     assert template["MetadataOptions"]["HttpTokens"] == "required"
@@ -148,12 +148,20 @@ def test_an_update_changes_what_was_changed(drill: Facts) -> None:
     before, after = drill["deployed"][FIRST], drill["updated"]
     assert after["status"] == "UPDATE_COMPLETE"
     (neuron,) = [group for group in after["node_groups"] if group["amiType"] == "AL2023_x86_64_NEURON"]
-    assert neuron["scalingConfig"]["desiredSize"] == 0
+    assert neuron["scalingConfig"]["desiredSize"] == 1
     assert after["cluster"]["createdAt"] == before["cluster"]["createdAt"], "the cluster stays"
     assert after["dashboards"].keys() == before["dashboards"].keys()
     board = f"drill-{FIRST}"
     assert "drafted" not in str(before["dashboards"][board])
     assert "drafted" in str(after["dashboards"][board])
+
+
+@pytest.mark.parametrize("zone", ["a", "c"])
+def test_another_zone_touches_the_node_group_alone(drill: Facts, zone: str) -> None:
+    seen = drill["zones"][zone]
+    assert seen["status"] == "UPDATE_COMPLETE"
+    assert [name for name in seen["touched"] if not name.startswith("TrainiumNodesGroup")] == []
+    assert seen["groups"] == [f"accelerator-{FIRST}{zone}-on-demand"]
 
 
 def test_an_update_prunes_what_a_manifest_no_longer_has(drill: Facts) -> None:

@@ -43,7 +43,7 @@ def test_the_hash_follows_the_meaning_and_not_the_spelling() -> None:
 
 
 def test_a_misspelt_key_is_named_with_the_right_one() -> None:
-    found = mistakes(("desired_nodes = 1", "desird_nodes = 1"))
+    found = mistakes(("desired_nodes = 0", "desird_nodes = 1"))
     assert found["capacity.desird_nodes"] == (
         1,
         "is not a field of the experiment",
@@ -53,7 +53,7 @@ def test_a_misspelt_key_is_named_with_the_right_one() -> None:
 
 def test_mistakes_in_different_sections_and_between_them_are_reported_at_once() -> None:
     found = mistakes(
-        ("desired_nodes = 1", "desird_nodes = 1"),
+        ("desired_nodes = 0", "desird_nodes = 1"),
         ("tensor_parallel_degree = 32", "tensor_parallel_degree = 24"),
         ("window = 7", 'window = "seven"'),
         ('zone = "us-east-2b"', 'zone = "us-west-2a"'),

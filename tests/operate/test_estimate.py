@@ -46,10 +46,10 @@ def test_every_item_has_a_source_and_the_nodes_are_counted() -> None:
     table = {
         item.name: item
         for item in estimated(
-            experiment_with(PRICED, ("desired_nodes = 1", "desired_nodes = 2\nmax_nodes = 2")), REGION
+            experiment_with(PRICED, ("desired_nodes = 0", "desired_nodes = 2\nmax_nodes = 2")), REGION
         )
     }
-    assert table["trn2.48xlarge nodes"].usd_per_hour == 80.0
+    assert table["trn2.48xlarge nodes, while up"].usd_per_hour == 80.0
     assert table["EKS control plane"].usd_per_hour == 0.10
     # 65.5 + 3.4 GB of weights, and a sharded copy for each variant: 65.5 and 69.0 GB.
     assert table["bucket, GB"].count == pytest.approx(203.4, abs=0.1)

@@ -6,10 +6,11 @@ from typing import Any, Literal
 import pytest
 from botocore.response import StreamingBody
 
+from specdec.commands.run import refuse_beside
 from specdec.commands.wait import matters, over
 from specdec.errors import SpecdecError
 from specdec.experiment.reading import load, parse
-from specdec.operate import kubernetes
+from specdec.operate import kubernetes, workloads
 from specdec.operate.clone import with_region
 from specdec.operate.nodes import Step, resize, status
 from specdec.runs.manifest import RunManifest
@@ -140,7 +141,7 @@ class Kubectl(kubernetes.Kubectl):
         self.objects = objects
 
     def items(self, kind: str) -> list[dict[str, Any]]:
-        return self.objects[kind]
+        return self.objects.get(kind, [])
 
 
 def test_what_the_cluster_says_of_services_and_jobs() -> None:
@@ -161,7 +162,7 @@ def test_what_the_cluster_says_of_services_and_jobs() -> None:
             ]
         },
     }
-    steps = kubernetes.status(Kubectl(deployments=[ready, late], jobs=[failed]), EXPERIMENT)
+    steps = workloads.status(Kubectl(deployments=[ready, late], jobs=[failed]), EXPERIMENT)
     assert [(step.name, step.state) for step in steps] == [
         ("service qwen-vllm", "done"),
         ("service qwen-sd-vllm", "failed"),
@@ -180,12 +181,66 @@ def test_a_later_run_makes_the_earlier_one_forgotten() -> None:
         }
 
     later, earlier = job("llmperf-a-2", 12, "Complete"), job("llmperf-a", 10, "Failed")
-    steps = kubernetes.status(Kubectl(deployments=[], jobs=[later, earlier]), EXPERIMENT)
+    steps = workloads.status(Kubectl(deployments=[], jobs=[later, earlier]), EXPERIMENT)
     assert [(step.name, step.state) for step in steps if step.name.startswith("job")] == [
         ("job llmperf-a-2", "done")
     ]
     assert over(steps)
     assert not over([])
+
+
+def pod(name: str, *, message: str = "", reason: str = "") -> dict[str, Any]:
+    """A pod of a workload that is not scheduled, or one whose container waits."""
+    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    waiting = {"name": "server", "state": {"waiting": {"reason": reason, "message": "not found"}}}
+    return {
+        "metadata": {
+            "name": f"{name}-1",
+            "labels": {"app.kubernetes.io/name": name},
+            "ownerReferences": [{"name": name}],
+        },
+        "status": {"conditions": [unscheduled]} if message else {"containerStatuses": [waiting]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("made", "state", "words"),
+    [
+        (pod("qwen-vllm", message="0/2 nodes: 1 Insufficient cpu"), "waiting", "1 Insufficient cpu"),
+        (pod("qwen-vllm", message="1 node(s) had untolerated taint"), "waiting", "untolerated taint"),
+        (pod("qwen-vllm", reason="ImagePullBackOff"), "failed", "server: ImagePullBackOff, not found"),
+        (pod("qwen-vllm", reason="CrashLoopBackOff"), "waiting", "server: CrashLoopBackOff"),
+        (pod("qwen-vllm", reason="ContainerCreating"), "waiting", "0 of 1 ready"),
+    ],
+)
+def test_a_service_says_why_it_is_not_ready(made: dict[str, Any], state: str, words: str) -> None:
+    deployment = {"metadata": {"name": "qwen-vllm"}, "spec": {"replicas": 1}, "status": {}}
+    step = workloads.judge_service("qwen-vllm", deployment, [made])
+    assert step.state == state
+    assert words in step.detail
+
+
+def test_a_pending_pod_does_not_run() -> None:
+    job: dict[str, Any] = {
+        "metadata": {"name": "llmperf-a", "labels": {"app.kubernetes.io/name": "llmperf"}},
+        "spec": {},
+        "status": {"active": 1, "ready": 0},
+    }
+    pending = pod("llmperf-a", message="0/1 nodes are available: 1 Insufficient cpu.")
+    step = workloads.judge_job(job, [pending])
+    assert step.detail == "its pod does not run yet: 0/1 nodes are available: 1 Insufficient cpu."
+    job["status"] = {"active": 1, "ready": 1}
+    assert workloads.judge_job(job, []).detail == "running"
+    with pytest.raises(SpecdecError, match="llmperf-a has not ended"):
+        refuse_beside([job])
+    job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    refuse_beside([job])
+
+
+def test_the_benchmark_has_the_charts_label() -> None:
+    from charts.names import labels
+
+    assert labels("llmperf", "benchmark")[workloads.NAME_LABEL] == workloads.BENCHMARK
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ CASES = {
     "fewer nodes than devices at the start": (
         [
             ("window = 7", "window = 7\ndevices = 16"),
-            ("desired_nodes = 1", "desired_nodes = 1\nmax_nodes = 2"),
+            ("desired_nodes = 0", "desired_nodes = 1\nmax_nodes = 2"),
         ],
         "",
         "capacity.desired_nodes",

@@ -151,7 +151,7 @@ def test_the_app_reports_all_mistakes_at_once_and_ends_with_2(tmp_path: Path) ->
     wrong = tmp_path / "wrong.toml"
     wrong.write_text(
         DEFAULT.replace('"on-demand"', '"capacity-block"')
-        .replace("desired_nodes = 1", "desird_nodes = 1")
+        .replace("desired_nodes = 0", "desird_nodes = 1")
         .replace("[serving]", '[cluster]\npublic_access_cidrs = ["0.0.0.0/0"]\n\n[serving]')
     )
     environment = {

@@ -53,7 +53,7 @@ def test_the_instance_type_is_in_the_launch_template_alone() -> None:
 
 @pytest.mark.parametrize("desired", [0, 1, 3])
 def test_sizes_are_in_order(desired: int) -> None:
-    found = template(("desired_nodes = 1", f"desired_nodes = {desired}\nmax_nodes = 3"))
+    found = template(("desired_nodes = 0", f"desired_nodes = {desired}\nmax_nodes = 3"))
     for group in found.of_type("AWS::EKS::Nodegroup").values():
         sizes = group["Properties"]["ScalingConfig"]
         assert 0 <= sizes["MinSize"] <= sizes["DesiredSize"] <= sizes["MaxSize"]
