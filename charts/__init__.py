@@ -29,7 +29,14 @@ def build(experiment: Experiment, *, region: str, bucket: str) -> dict[str, cdk8
         bucket: name of the bucket; may be a token that the CDK resolves.
     """
     app = cdk8s.App()
-    charts: dict[str, cdk8s.Chart] = {"namespace": Namespace(app, "namespace")}
+    charts: dict[str, cdk8s.Chart] = {
+        "namespace": Namespace(
+            app,
+            "namespace",
+            security=experiment.serving.security,
+            vpc_cidr=experiment.cluster.vpc_cidr,
+        )
+    }
     if experiment.serving.allocation == "dra":
         charts["device-claims"] = DeviceClaims(app, "device-claims", experiment=experiment)
     charts["model-storage"] = ModelStorage(

@@ -15,8 +15,20 @@ MOUNT_MEMORY = "16Gi"
 """Limit of the pod that holds the mount: without one Mountpoint aims at 95 % of the node's memory."""
 
 
+MOUNT_GBPS = 100
+"""Throughput that Mountpoint aims at. Left out, it asks the instance metadata for the network's, which a pod
+cannot reach, and takes 10 (mountpoint-s3 doc/CONFIGURATION.md, --maximum-throughput-gbps).
+"""
+
+
 def _options(region: str) -> list[str]:
-    return ["allow-other", f"prefix {MODELS}", "read-only", f"region {region}"]
+    return [
+        "allow-other",
+        f"maximum-throughput-gbps {MOUNT_GBPS}",
+        f"prefix {MODELS}",
+        "read-only",
+        f"region {region}",
+    ]
 
 
 def claim_name(region: str, kept_bucket: str | None) -> str:

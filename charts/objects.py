@@ -91,6 +91,17 @@ OWN_BUCKET = "the stack's own"
 """Stands for the bucket in what a name is made of: the stack's own has no name before it is deployed."""
 
 
+TCP, UDP = "TCP", "UDP"
+
+
+def ports(protocol: str, *numbers: int) -> list[k8s.NetworkPolicyPort]:
+    """Ports of a rule of a network policy."""
+    return [
+        k8s.NetworkPolicyPort(port=k8s.IntOrString.from_number(number), protocol=protocol)
+        for number in numbers
+    ]
+
+
 def metadata(name: str, labels: Mapping[str, str]) -> k8s.ObjectMeta:
     """Metadata of an object in the experiment's namespace."""
     return k8s.ObjectMeta(name=name, namespace=NAMESPACE, labels=dict(labels))

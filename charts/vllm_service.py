@@ -42,6 +42,21 @@ COMPANION_MEMORY = "2Gi"
 COMPANION_MEMORY_LIMIT = "8Gi"
 """The AWS CLI takes buffers by the bandwidth it finds, and these nodes have much."""
 
+PART_OF_A_NODE = {"specdec/share": "part"}
+"""Label of the pods of a server smaller than a node."""
+
+SECURITY: dict[str, Object] = {
+    # The Neuron image runs as root and writes below its home.
+    "strict": {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    },
+    "capabilities": {"capabilities": {"add": ["IPC_LOCK", "SYS_NICE"]}},
+    "privileged": {"privileged": True},
+}
+"""Security context of the server's container by the value of ``serving.security``."""
+
 DRAIN_SECONDS = 120
 STAGING_SECONDS = 2 * 3600
 """How long a server waits for its models before it gives up and is restarted."""
@@ -114,7 +129,7 @@ def deployment_spec(
         "revisionHistoryLimit": 3,
         "selector": {"matchLabels": selector},
         "template": {
-            "metadata": {"labels": selector},
+            "metadata": {"labels": {**selector, **(PART_OF_A_NODE if _shares(experiment, variant) else {})}},
             "spec": _pod(experiment, variant, region=region, bucket=bucket, scripts=scripts),
         },
     }
@@ -124,6 +139,7 @@ def _pod(experiment: Experiment, variant: Variant, *, region: str, bucket: str, 
     extra, _ = pod_devices(experiment, experiment.settings(variant).devices)
     artifact_environment = _artifact_environment(experiment, variant, region=region, bucket=bucket)
     return {
+        **(_beside_others() if _shares(experiment, variant) else {}),
         "automountServiceAccountToken": False,
         "containers": [
             _server(experiment, variant),
@@ -158,6 +174,20 @@ def _pod(experiment: Experiment, variant: Variant, *, region: str, bucket: str, 
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY}},
         ],
     }
+
+
+def _shares(experiment: Experiment, variant: Variant) -> bool:
+    """Whether a server leaves devices of its node to others."""
+    return experiment.settings(variant).devices < experiment.instance.devices
+
+
+def _beside_others() -> Object:
+    """Draws servers smaller than a node together: spread over two nodes, they would leave none whole for a
+    server that needs one.
+    """
+    term = {"labelSelector": {"matchLabels": PART_OF_A_NODE}, "topologyKey": "kubernetes.io/hostname"}
+    preferred = [{"weight": 100, "podAffinityTerm": term}]
+    return {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
 
 
 def _server(experiment: Experiment, variant: Variant) -> Object:
@@ -209,12 +239,7 @@ def _server(experiment: Experiment, variant: Variant) -> Object:
             "failureThreshold": 5,
         },
         "lifecycle": {"preStop": {"exec": {"command": ["bash", f"{HOME}/drain.sh"]}}},
-        # The Neuron image runs as root and writes below its home.
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": SECURITY[experiment.serving.security],
         "volumeMounts": [
             {"name": "scripts", "mountPath": HOME, "readOnly": True},
             {"name": "models", "mountPath": STORE.rstrip("/"), "readOnly": True},

@@ -26,6 +26,7 @@ from trainium_constructs.model_store import ModelStore
 from trainium_constructs.network import ExistingNetwork, Network
 from trainium_constructs.neuron_devices import NeuronDevices
 from trainium_constructs.node_groups import SystemNodes, node_role
+from trainium_constructs.notices import Notices
 from trainium_constructs.observability import ContainerLogs, Observability
 from trainium_constructs.outputs import Outputs
 from trainium_constructs.trainium_nodes import TrainiumNodes, node_group_name
@@ -57,6 +58,7 @@ class ExperimentStack(cdk.Stack):
 
         network = self._network()
         store = self._store()
+        network.reach_only(store.bucket)
         cluster = self._cluster(network)
         node_addons = NodeAddons(self, "NodeAddons", cluster=cluster)
         logs = self._container_logs(cluster)
@@ -76,10 +78,14 @@ class ExperimentStack(cdk.Stack):
         observability.node.add_dependency(system_nodes, logs)
         devices.node.add_dependency(system_nodes, trainium_nodes)
 
-        self._guards(cluster, trainium_nodes)
+        notify = experiment.guards.notify
+        notices = Notices(self, "Notices", notify=notify) if notify else None
+        self._guards(cluster, trainium_nodes, notices)
         workloads = self._workloads(cluster, store)
         workloads.node.add_dependency(devices, pod_addons, access, store)
-        self._watching(cluster, system_nodes, trainium_nodes, workloads)
+        alarms = self._watching(cluster, system_nodes, trainium_nodes, workloads)
+        if notices is not None:
+            notices.follow(alarms.all)
         self._outputs(cluster, store, logs)
 
         for key, value in experiment.resource_tags().items():
@@ -198,7 +204,7 @@ class ExperimentStack(cdk.Stack):
             key_arn=self._place.kms_key_arn,
         )
 
-    def _guards(self, cluster: Cluster, nodes: TrainiumNodes) -> None:
+    def _guards(self, cluster: Cluster, nodes: TrainiumNodes, notices: Notices | None) -> None:
         guards, capacity = self._experiment.guards, self._experiment.capacity
         if guards.scale_down_at is not None or guards.scale_down_every_hours:
             scale_down = ScaleDown(
@@ -207,24 +213,25 @@ class ExperimentStack(cdk.Stack):
                 cluster=cluster,
                 # Of every zone, so that another zone changes nothing here; a call for an absent group does
                 # nothing.
-                node_groups=[
-                    node_group_name(
+                node_groups={
+                    zone[-1].upper(): node_group_name(
                         zone=zone, purchase=capacity.purchase, reservation_id=self._place.reservation_id
                     )
                     for zone in self._experiment.zones(self._region)
-                ],
+                },
                 max_nodes=capacity.max_nodes,
                 at=guards.scale_down_at,
                 every_hours=guards.scale_down_every_hours,
+                topic=notices.topic if notices else None,
             )
             nodes.node.add_dependency(scale_down)
-        if guards.monthly_budget_usd is not None and guards.budget_email is not None:
+        if guards.monthly_budget_usd is not None and notices is not None:
             Budget(
                 self,
                 "Budget",
                 name=cluster.name,
                 monthly_usd=guards.monthly_budget_usd,
-                email=guards.budget_email,
+                topic=notices.topic,
                 region=self._region,
                 covers=guards.budget_covers,
                 experiment=self._experiment.name,
@@ -247,7 +254,7 @@ class ExperimentStack(cdk.Stack):
 
     def _watching(
         self, cluster: Cluster, system_nodes: SystemNodes, nodes: TrainiumNodes, workloads: Workloads
-    ) -> None:
+    ) -> Alarms:
         experiment = self._experiment
         alarms = Alarms(
             self,
@@ -275,6 +282,7 @@ class ExperimentStack(cdk.Stack):
             loads=experiment.benchmark.loads if len(experiment.benchmark.loads) > 1 else (),
             node_usd_per_hour=experiment.cost.node_usd_per_hour,
         )
+        return alarms
 
     def _outputs(self, cluster: Cluster, store: ModelStore, logs: ContainerLogs) -> None:
         name, region = cluster.name, self._region
@@ -285,6 +293,14 @@ class ExperimentStack(cdk.Stack):
                 "Kubeconfig": (
                     f"aws eks update-kubeconfig --name {name} --region {region}",
                     "Lets kubectl reach the cluster",
+                ),
+                "Tunnel": (
+                    cluster.tunnel(region),
+                    "Forwards port 8443 here to the private API endpoint, by Session Manager; leave it open",
+                ),
+                "KubectlThroughTunnel": (
+                    cluster.through_tunnel(region),
+                    "After Kubeconfig, with the tunnel open: points kubectl at it",
                 ),
                 "Dashboard": (Dashboards.url(name), "Speculative against baseline"),
                 "MachineDashboard": (

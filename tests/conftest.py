@@ -27,6 +27,9 @@ CHANGES = (
     ('name = "speculative"', 'name = "drafted"'),
 )
 EMPTIED = """
+[cluster]
+admin_principal_arns = ["arn:aws:iam::111122223333:user/engineer"]
+
 [store]
 on_destroy = "empty"
 """

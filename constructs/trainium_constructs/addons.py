@@ -100,6 +100,8 @@ class NodeAddons(Construct):
             service_account=_CNI_ACCOUNT,
         )
         cni.node.add_dependency(agent)
+        # Tells EKS which node to repair.
+        addon(self, "NodeMonitoring", name="eks-node-monitoring-agent", cluster=cluster)
 
 
 class PodAddons(Construct):

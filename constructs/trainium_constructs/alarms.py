@@ -1,4 +1,6 @@
-"""Alarms: a service that does not get ready, Neuron errors, a failed benchmark, nodes left running."""
+"""Alarms: a service that does not get ready, failed or pending pods, Neuron errors, a failed benchmark, nodes
+left running.
+"""
 
 from __future__ import annotations
 
@@ -102,6 +104,29 @@ class Alarms(Construct):
             "A benchmark run failed or was cut short. Its manifest in the bucket, under runs/, says why",
             threshold=1,
         )
+        # By cluster: a Job's pods carry the Job's name, which changes with what it does. All of these are the
+        # agent's own metrics, so that they come although the pod that failed can send none.
+        self.pods_failed = self._alarm(
+            "PodsFailed",
+            insights.PODS_FAILED.metric(named, statistic="Maximum", period=Duration.minutes(5)),
+            "A pod has failed: staging, a server or the benchmark. Look at: kubectl get pods -n"
+            f" {workloads.namespace}, and at the log group of the containers (output Logs)",
+            threshold=1,
+        )
+        self.images_missing = self._alarm(
+            "ImagesMissing",
+            insights.PULL_ERROR.metric(named, statistic="Maximum", period=Duration.minutes(5)),
+            f"The image of a pod cannot be pulled. Look at: kubectl describe pods -n {workloads.namespace}",
+            threshold=1,
+        )
+        self.pods_pending = self._alarm(
+            "PodsPending",
+            _pending_with_nodes(named, system_nodes.count),
+            "A pod has been pending for 30 minutes although accelerator nodes are up. Look at: kubectl"
+            f" describe pods -n {workloads.namespace}",
+            threshold=1,
+            periods=6,
+        )
         self.nodes_left_running = self._alarm(
             "NodesLeftRunning",
             cloudwatch.MathExpression(
@@ -122,6 +147,9 @@ class Alarms(Construct):
             self.neuron_errors,
             self.device_errors,
             self.benchmark_failed,
+            self.pods_failed,
+            self.images_missing,
+            self.pods_pending,
             self.nodes_left_running,
         )
 
@@ -165,5 +193,19 @@ def _ready_or_no_nodes(
             ),
         },
         label=f"{service} ready",
+        period=period,
+    )
+
+
+def _pending_with_nodes(cluster: Mapping[str, str], system_nodes: int) -> cloudwatch.MathExpression:
+    """Pending pods, or 0 while there is no accelerator node: without one, servers wait as they should."""
+    period = Duration.minutes(5)
+    return cloudwatch.MathExpression(
+        expression=f"IF(nodes > {system_nodes}, pending, 0)",
+        using_metrics={
+            "nodes": insights.NODE_COUNT.metric(cluster, statistic="Minimum", period=period),
+            "pending": insights.PODS_PENDING.metric(cluster, statistic="Maximum", period=period),
+        },
+        label="pending pods",
         period=period,
     )

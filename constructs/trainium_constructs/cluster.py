@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from aws_cdk import aws_lambda as lambda_
 
 
+TUNNEL_PORT = 8443
+"""Local end of the tunnel to the API endpoint."""
+
+
 class Cluster(Construct):
     """An EKS cluster that only access entries open.
 
@@ -90,6 +94,10 @@ class Cluster(Construct):
             ),
         )
         cluster.node.add_dependency(control_plane_logs)
+        # At the end of standard support EKS upgrades, rather than charge six times as much.
+        cast("cdk.CfnResource", cluster.node.default_child).add_property_override(
+            "UpgradePolicy", {"SupportType": "STANDARD"}
+        )
         for kind, policy, arns in (
             ("Admin", "AmazonEKSClusterAdminPolicy", admin_principal_arns),
             ("Viewer", "AmazonEKSViewPolicy", viewer_principal_arns),
@@ -102,6 +110,37 @@ class Cluster(Construct):
         _accept_what_the_cdk_makes(cluster)
         # The stubs of Cluster lack one property of ICluster that the class has.
         self.cluster = cast("eks.ICluster", cluster)
+
+    @property
+    def _host(self) -> str:
+        """Host name of the API endpoint, as a token."""
+        return cdk.Fn.select(1, cdk.Fn.split("//", self.cluster.cluster_endpoint))
+
+    def tunnel(self, region: str) -> str:
+        """Command that forwards a local port through a system node to the API endpoint.
+
+        Source: Systems Manager user guide, "Start a session (port forwarding to remote host)".
+        """
+        node = (
+            f"aws ec2 describe-instances --region {region} --filters Name=tag:Name,Values={self.name}-system"
+            " Name=instance-state-name,Values=running --query Reservations[0].Instances[0].InstanceId"
+            " --output text"
+        )
+        return (
+            f"aws ssm start-session --region {region} --target $({node})"
+            " --document-name AWS-StartPortForwardingSessionToRemoteHost"
+            f" --parameters host={self._host},portNumber=443,localPortNumber={TUNNEL_PORT}"
+        )
+
+    def through_tunnel(self, region: str) -> str:
+        """Command that points kubectl's entry of the cluster at the tunnel; the certificate is still the
+        endpoint's own.
+        """
+        arn = f"arn:{cdk.Aws.PARTITION}:eks:{region}:{cdk.Aws.ACCOUNT_ID}:cluster/{self.name}"
+        return (
+            f"kubectl config set-cluster {arn} --server=https://localhost:{TUNNEL_PORT}"
+            f" --tls-server-name={self._host}"
+        )
 
 
 def _secrets_key(scope: Construct, name: str) -> kms.IKey:

@@ -157,6 +157,7 @@ PULL_ERROR = _workload(
 )
 OUT_OF_MEMORY = _workload("pod_container_status_terminated_reason_oom_killed", "containers killed for memory")
 PODS_FAILED = _workload("pod_status_failed", "failed pods")
+PODS_PENDING = _workload("pod_status_pending", "pending pods")
 
 ALL = (
     CORE_UTILIZATION,
@@ -174,4 +175,5 @@ ALL = (
     PULL_ERROR,
     OUT_OF_MEMORY,
     PODS_FAILED,
+    PODS_PENDING,
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
@@ -14,6 +15,8 @@ from trainium_constructs.acknowledgements import acknowledge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from aws_cdk import aws_s3 as s3
 
 PRIVATE = ec2.SubnetType.PRIVATE_WITH_EGRESS
 
@@ -84,7 +87,7 @@ class Network(Construct):
             zone: self._node_subnet(zone, part, gateway.gateway_id)
             for zone, part in zip(zones, parts, strict=False)
         }
-        self.vpc.add_gateway_endpoint(
+        self._s3 = self.vpc.add_gateway_endpoint(
             "S3",
             service=ec2.GatewayVpcEndpointAwsService.S3,
             subnets=[
@@ -110,6 +113,47 @@ class Network(Construct):
         subnet.add_default_nat_route(gateway)
         acknowledge(subnet, {"CloudFormation-Validate::W3010": "Accelerator capacity is in named zones"})
         return subnet
+
+    def reach_only(self, bucket: s3.IBucket) -> None:
+        """Narrows the path to S3 to one bucket of ours and what AWS itself keeps there for nodes and stacks.
+
+        Sources: EKS user guide, "Private clusters" (image layers); CloudFormation user guide, "VPC endpoint
+        policies for custom resources"; Systems Manager user guide, "SSM Agent communications with S3".
+        """
+        everyone: list[iam.IPrincipal] = [cast("iam.IPrincipal", iam.AnyPrincipal())]
+        self._s3.add_to_policy(
+            iam.PolicyStatement(
+                sid="OwnBucket",
+                principals=everyone,
+                actions=["s3:*"],
+                resources=[bucket.bucket_arn, bucket.arn_for_objects("*")],
+            )
+        )
+        region = cdk.Aws.REGION
+        self._s3.add_to_policy(
+            iam.PolicyStatement(
+                sid="ReadWhatAwsKeeps",
+                principals=everyone,
+                actions=["s3:GetObject"],
+                resources=[
+                    f"arn:{cdk.Aws.PARTITION}:s3:::{name}/*"
+                    for name in (
+                        f"prod-{region}-starport-layer-bucket",
+                        f"al2023-repos-{region}-de612dc2",
+                        f"amazon-ssm-{region}",
+                        f"aws-ssm-{region}",
+                    )
+                ],
+            )
+        )
+        self._s3.add_to_policy(
+            iam.PolicyStatement(
+                sid="AnswerCloudFormation",
+                principals=everyone,
+                actions=["s3:PutObject"],
+                resources=[f"arn:{cdk.Aws.PARTITION}:s3:::cloudformation-custom-resource-response-*/*"],
+            )
+        )
 
     def private_subnets(self) -> Sequence[str]:
         """Ids of the private subnets of the control plane's two zones."""

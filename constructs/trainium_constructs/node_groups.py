@@ -38,11 +38,11 @@ def node_role(scope: Construct, construct_id: str) -> iam.Role:
 
 
 def metadata_options() -> ec2.CfnLaunchTemplate.MetadataOptionsProperty:
-    """IMDSv2 only. Two hops, because the CloudWatch agent asks for the instance's identity from inside a
-    pod.
+    """IMDSv2 only, and one hop: no pod reaches the node's credentials. The CloudWatch agent asks from the
+    host's network (aws-observability/helm-charts#82).
     """
     return ec2.CfnLaunchTemplate.MetadataOptionsProperty(
-        http_tokens="required", http_put_response_hop_limit=2
+        http_tokens="required", http_put_response_hop_limit=1
     )
 
 
@@ -115,4 +115,5 @@ class SystemNodes(Construct):
                 min_size=self.count, desired_size=self.count, max_size=self.count + 1
             ),
             update_config=eks.CfnNodegroup.UpdateConfigProperty(max_unavailable=1),
+            node_repair_config=eks.CfnNodegroup.NodeRepairConfigProperty(enabled=True),
         )

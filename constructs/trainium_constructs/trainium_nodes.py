@@ -140,4 +140,5 @@ class TrainiumNodes(Construct):
             # The default strategy starts the new node before it drains the old one, and there is no second
             # trn2 to start.
             update_config=eks.CfnNodegroup.UpdateConfigProperty(max_unavailable=1, update_strategy="MINIMAL"),
+            node_repair_config=eks.CfnNodegroup.NodeRepairConfigProperty(enabled=True),
         )

@@ -11,4 +11,5 @@ ADDONS = (
     "coredns",
     "aws-mountpoint-s3-csi-driver",
     "amazon-cloudwatch-observability",
+    "eks-node-monitoring-agent",
 )

@@ -37,9 +37,10 @@ class Cluster(Section):
     """The Kubernetes cluster."""
 
     kubernetes_version: Literal["1.34", "1.35", "1.36"] = Field(
-        default="1.36",
+        default="1.35",
         description=(
-            "Kubernetes minor version; 1.34 is the first with Dynamic Resource Allocation as a stable API"
+            "Kubernetes minor version. 1.34 is the first with Dynamic Resource Allocation as a stable API;"
+            " the node image of 1.36 brings a newer kernel and driver than the published stack was shown with"
         ),
     )
     vpc_cidr: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+\.\d+/\d+$")] = Field(
@@ -266,6 +267,14 @@ class Serving(Section):
         le=720,
         description="minutes a server may take to load, or to compile first, before it is restarted",
     )
+    security: Literal["strict", "capabilities", "privileged"] = Field(
+        default="strict",
+        description=(
+            "rights of the server's container: no capability and no new privilege; `capabilities` gives the"
+            " image's own with IPC_LOCK and SYS_NICE; `privileged` is what Neuron's examples run this image"
+            " with"
+        ),
+    )
     hf_token_secret: str | None = Field(
         default=None,
         min_length=1,
@@ -444,8 +453,15 @@ class Store(Section):
 class Guards(Section):
     """Limits on what a forgotten experiment can cost."""
 
+    notify: str | None = Field(
+        default=None,
+        description=(
+            "who hears of alarms, of the budget and of nodes that a guard stopped: an e-mail address, which"
+            " has to confirm once, or the ARN of an SNS topic that there is"
+        ),
+    )
     monthly_budget_usd: float | None = Field(
-        default=None, gt=0, description="budget whose notifications go to budget_email"
+        default=None, gt=0, description="budget whose notifications go to `notify`"
     )
     budget_covers: Literal["region", "experiment"] = Field(
         default="region",
@@ -453,9 +469,6 @@ class Guards(Section):
             "costs that count: all of the region, or those with the tag `experiment`, seen only once it is a"
             " cost allocation tag"
         ),
-    )
-    budget_email: str | None = Field(
-        default=None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="who hears of the budget"
     )
     scale_down_at: str | None = Field(
         default=None,

@@ -17,7 +17,7 @@ from specdec.errors import Mistake
 from specdec.experiment.registry import check
 
 if TYPE_CHECKING:
-    from specdec.experiment.fields import Account, Capacity, Cluster, Guards, Placement, Variant
+    from specdec.experiment.fields import Account, Capacity, Cluster, Guards, Placement, Serving, Variant
 
 OWN_TAGS = ("experiment", "owner", "variants")
 """Tags that follow from the experiment itself."""
@@ -27,6 +27,8 @@ _MAX_PUBLIC_CIDRS = 40
 
 _TAG = re.compile(r"[\w\s.:/=+\-@]*")
 _SUBNET = re.compile(r"subnet-[0-9a-f]+")
+_EMAIL = re.compile(r"[^@\s:]+@[^@\s:]+\.[^@\s:]+")
+_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}")
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/[\w+=,.@/-]+")
 
 
@@ -176,6 +178,17 @@ def _region_names(regions: tuple[str, ...]) -> Iterator[Mistake]:
 
 
 @check
+def _device_groups(serving: Serving, capacity: Capacity) -> Iterator[Mistake]:
+    if serving.neighbours == "devicegroup" and not capacity.efa:
+        yield Mistake(
+            "serving.neighbours",
+            serving.neighbours,
+            "is an attribute that the driver sets on nodes with EFA only, so no pod would ever be placed",
+            'Set capacity.efa = true, or use "topology"',
+        )
+
+
+@check
 def _efa_cards(capacity: Capacity) -> Iterator[Mistake]:
     instance = INSTANCES.get(capacity.instance_type)
     if capacity.efa and instance is not None and instance.efa_cards == 0:
@@ -279,17 +292,20 @@ def _one_account(account: Account, placement: dict[str, Placement]) -> Iterator[
 
 @check
 def _guard_pairs(guards: Guards) -> Iterator[Mistake]:
-    pair = {"monthly_budget_usd": guards.monthly_budget_usd, "budget_email": guards.budget_email}
-    if None in pair.values():
-        for field, value in pair.items():
-            if value is not None:
-                (other,) = pair.keys() - {field}
-                yield Mistake(
-                    f"guards.{field}",
-                    value,
-                    f"does nothing without guards.{other}",
-                    f"Set {other} too, or remove it",
-                )
+    if guards.monthly_budget_usd is not None and guards.notify is None:
+        yield Mistake(
+            "guards.monthly_budget_usd",
+            guards.monthly_budget_usd,
+            "tells nobody without guards.notify",
+            "Set notify too, or remove it",
+        )
+    if guards.notify is not None and not (_EMAIL.fullmatch(guards.notify) or _TOPIC.fullmatch(guards.notify)):
+        yield Mistake(
+            "guards.notify",
+            guards.notify,
+            "is neither an e-mail address nor the ARN of an SNS topic",
+            'Use one like "team@example.com" or "arn:aws:sns:us-east-2:111122223333:alarms"',
+        )
     if guards.scale_down_at is not None:
         try:
             datetime.fromisoformat(guards.scale_down_at)
@@ -328,3 +344,19 @@ def _budget_regions(regions: tuple[str, ...], guards: Guards) -> Iterator[Mistak
             "Remove it and make the budget in the console, where it is of the account; the scale_down guards"
             " work everywhere",
         )
+
+
+@check
+def _topic_regions(regions: tuple[str, ...], guards: Guards) -> Iterator[Mistake]:
+    """An alarm calls a topic of its own region only."""
+    if guards.notify is None or not _TOPIC.fullmatch(guards.notify):
+        return
+    region = guards.notify.split(":")[3]
+    for other in regions:
+        if other != region:
+            yield Mistake(
+                "guards.notify",
+                guards.notify,
+                f"is a topic of {region}, and alarms of {other} cannot call it",
+                "Use an e-mail address, or an experiment file for each region",
+            )

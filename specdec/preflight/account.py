@@ -128,7 +128,7 @@ def permissions(scope: Scope) -> Iterator[Finding]:
     if rules.deploy_role_arn is not None:
         roles[0] = rules.deploy_role_arn
     with calls():
-        principal = _principal(scope)
+        principal = principal_of(scope)
         answer = scope.clients("iam").simulate_principal_policy(
             PolicySourceArn=principal, ActionNames=["sts:AssumeRole"], ResourceArns=roles
         )
@@ -142,7 +142,7 @@ def permissions(scope: Scope) -> Iterator[Finding]:
     yield judge_permissions(verdicts)
 
 
-def _principal(scope: Scope) -> str:
+def principal_of(scope: Scope) -> str:
     """The IAM identity behind the caller: an assumed role's session has no policies, its role has."""
     if ":assumed-role/" not in scope.caller:
         return scope.caller

@@ -52,6 +52,8 @@ def needed_actions(experiment: Experiment, region: str) -> tuple[str, ...]:
     guards = experiment.guards
     if guards.scale_down_at is not None or guards.scale_down_every_hours:
         more.append("eks:UpdateNodegroupConfig")
+        if guards.notify is not None:
+            more.append("sns:Publish")
     return (*NEEDED, *more)
 
 

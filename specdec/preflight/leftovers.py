@@ -5,6 +5,7 @@ a stack.
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -149,16 +150,36 @@ def _interfaces(experiment: Experiment, name: str, region: str, clients: Clients
     # EKS and of functions say whose they are in their description.
     for by in (
         {"Name": "tag:cluster.k8s.amazonaws.com/name", "Values": [name]},
-        {"Name": "description", "Values": [f"Amazon EKS {name}", f"AWS Lambda VPC ENI-{name}-*"]},
+        # CloudFormation cuts a long stack name in the name of a function.
+        {"Name": "description", "Values": [f"Amazon EKS {name}", f"AWS Lambda VPC ENI-{name[:_CUT]}*"]},
     ):
         for interface in pages(
             clients("ec2"), "describe_network_interfaces", "NetworkInterfaces", Filters=[by]
         ):
+            if not _is_interface_of(str(interface.get("Description", "")), name):
+                continue
             interface_id = interface["NetworkInterfaceId"]
             remove = (
                 f"aws ec2 delete-network-interface --network-interface-id {interface_id} --region {region}"
             )
             yield Leftover("network interface", interface_id, region, remove)
+
+
+_FUNCTION = re.compile(r"AWS Lambda VPC ENI-(?P<stack>.+)-[A-Za-z0-9]+-[A-Za-z0-9]{12}-[0-9a-f-]+")
+"""Description of a function's interface: the function's name, which CloudFormation makes of stack name,
+logical id and twelve characters, then an id of Lambda's own.
+"""
+
+
+def _is_interface_of(description: str, name: str) -> bool:
+    """Whether an interface is the stack's. A stack name longer than 24 characters is compared as it was cut,
+    which covers an experiment's name whole.
+    """
+    function = _FUNCTION.fullmatch(description)
+    if function is None:
+        return not description.startswith("AWS Lambda")
+    stack = function["stack"]
+    return stack == name or (len(stack) >= _CUT and name.startswith(stack))
 
 
 def _volumes(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
@@ -257,6 +278,7 @@ _REMOVE = {
     "ec2/vpc-flow-log": "delete-flow-logs --flow-log-ids",
     "kms/key": "schedule-key-deletion --pending-window-in-days 7 --key-id",
     "lambda/function": "delete-function --function-name",
+    "sns/topic": "delete-topic --topic-arn",
     "ssm/parameter": "delete-parameter --name",
 }
 
@@ -281,6 +303,10 @@ def _tagged(experiment: Experiment, name: str, region: str, clients: Clients) ->
                 if tag == _STACK_TAG or _ours(resource, name):
                     yield _bucket(experiment, resource, region)
             elif service not in ("cloudformation", "ec2") and f":{region}:" in arn:
+                # The ARN of a topic names no kind, and is what it is deleted by.
+                if service == "sns":
+                    yield _described(service, "topic", arn, region)
+                    continue
                 kind, _, rest = resource.replace(":", "/", 1).partition("/")
                 yield _described(
                     service, kind, rest or kind, region, _key_kept(clients, arn) if service == "kms" else None

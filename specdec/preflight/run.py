@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from specdec.aws import DeniedError, ThrottledError, unexpected
 from specdec.errors import EnvironmentFault
+<<<<<<< HEAD
 from specdec.preflight import (
     account,
     account_rules,
@@ -21,6 +22,9 @@ from specdec.preflight import (
     platform,
     store,
 )
+=======
+from specdec.preflight import account, account_rules, capacity, cost, guards, names, network, placing, platform, store
+>>>>>>> d0598b8 (Tell somebody, close what was open, and let the deployer in)
 from specdec.preflight.finding import Finding, Scope
 
 if TYPE_CHECKING:
@@ -37,6 +41,8 @@ CHECKS: dict[str, Callable[[Scope], Iterator[Finding]]] = {
     "network": network.network,
     "quota": capacity.quota,
     "offering": capacity.offering,
+    "zones": placing.zones,
+    "address range": placing.address_range,
     "reservation": capacity.reservation,
     "capacity blocks": blocks.blocks,
     "kubernetes": platform.kubernetes,
@@ -44,6 +50,7 @@ CHECKS: dict[str, Callable[[Scope], Iterator[Finding]]] = {
     "node image": platform.image,
     "endpoints": platform.endpoints,
     "store": store.store,
+    "access": placing.access,
     "guards": guards.guards,
     "cost": cost.cost,
 }

@@ -37,8 +37,38 @@ def store(scope: Scope) -> Iterator[Finding]:
                 f"Correct placement.{scope.region}.bucket, or remove it",
             )
             return
+    if bucket == scope.experiment.placement[scope.region].bucket:
+        yield from _shared(scope, bucket)
     yield judge_store(
         {what: present(scope.clients, bucket, key) for what, key in needed.items()}, bucket=bucket
+    )
+
+
+def _shared(scope: Scope, bucket: str) -> Iterator[Finding]:
+    with calls():
+        try:
+            tags: list[dict[str, str]] = scope.clients("s3").get_bucket_tagging(Bucket=bucket)["TagSet"]
+        except ClientError as error:
+            if code(error) != "NoSuchTagSet":
+                raise
+            tags = []
+    found = judge_shared({tag["Key"]: tag["Value"] for tag in tags}, bucket=bucket, stack=scope.stack)
+    if found is not None:
+        yield found
+
+
+def judge_shared(tags: dict[str, str], *, bucket: str, stack: str) -> Finding | None:
+    """Whether another stack would empty a bucket that this one uses, by the tags CloudFormation and the CDK
+    set.
+    """
+    owner = tags.get("aws:cloudformation:stack-name")
+    if owner in (None, stack) or tags.get("aws-cdk:auto-delete-objects") != "true":
+        return None
+    return Finding(
+        "store",
+        "blocker",
+        f"bucket {bucket} belongs to stack {owner}, which empties it when it is destroyed",
+        f'Deploy {owner} with store.on_destroy = "retain" first, or use a bucket of your own',
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from specdec.pricing.workload import Workload
 
 DASHBOARDS = 2
-ALARMS = 4
+ALARMS = 7
 """Of one stack, and one alarm more for each variant; a test counts them in the template."""
 
 

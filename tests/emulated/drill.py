@@ -123,16 +123,21 @@ def _moved(folder: Path, aws: DrilledAws, region: str, zone: str) -> Facts:
     stack = load(moved).stack_name(region)
     cloudformation, eks = aws.session(region).client("cloudformation"), aws.session(region).client("eks")
 
-    def events() -> list[Facts]:
-        return cloudformation.describe_stack_events(StackName=stack)["StackEvents"]
+    def resources() -> dict[str, Any]:
+        template = cloudformation.get_template(StackName=stack)["TemplateBody"]
+        listed = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
+        ids = {resource["LogicalResourceId"]: resource["PhysicalResourceId"] for resource in listed}
+        body = json.loads(template) if isinstance(template, str) else template
+        return {name: (ids.get(name), resource) for name, resource in body["Resources"].items()}
 
-    before = {event["EventId"] for event in events()}
+    before = resources()
     Cdk(aws, moved, folder / f"zone-{zone}").deploy()
-    touched = {event["LogicalResourceId"] for event in events() if event["EventId"] not in before}
+    after = resources()
+    touched = [name for name in before.keys() | after.keys() if before.get(name) != after.get(name)]
     groups = eks.list_nodegroups(clusterName=stack)["nodegroups"]
     return {
         "status": cloudformation.describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"],
-        "touched": sorted(touched - {stack}),
+        "touched": sorted(touched),
         "groups": [group for group in groups if group.startswith("accelerator-")],
     }
 

@@ -80,7 +80,7 @@ def test_the_nodes_are_what_the_experiment_says(drill: Facts, region: str) -> No
     assert len(neuron["subnets"]) == 1
     (template,) = [template for template in seen["templates"] if template["InstanceType"] == "trn2.48xlarge"]
     assert template["MetadataOptions"]["HttpTokens"] == "required"
-    assert template["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
+    assert template["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
     assert template["BlockDeviceMappings"][0]["Ebs"]["Encrypted"] is True
 
 

@@ -86,6 +86,7 @@ class Orphans:
                 )
             ),
             "schedule": self._schedule,
+            "sns topic": lambda: clients("sns").create_topic(Name=f"{stack}-Notices-X", Tags=self._tags),
             "ssm parameter": (
                 lambda: clients("ssm").put_parameter(
                     Name="CFN-Barrier-X", Value="v", Type="String", Tags=self._tags

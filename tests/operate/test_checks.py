@@ -357,7 +357,7 @@ def test_a_price_that_was_told_is_not_among_those_not_looked_at(aws: StubbedAws)
     aws.answers("pricing", "get_products", {"PriceList": [json.dumps(price)]})
     aws.fails("pricing", "get_products", "ThrottlingException")
     found = list(cost(scope_of(aws)))
-    assert found[0].what.startswith("trn2.48xlarge nodes (1): 40.000 USD an hour; AWS pricing API")
+    assert found[0].what.startswith("trn2.48xlarge nodes, while up (1): 40.000 USD an hour; AWS pricing API")
     assert found[-1].what.startswith("today's price of m7i.2xlarge not looked at: ")
 
 

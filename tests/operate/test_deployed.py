@@ -29,17 +29,25 @@ PLANTED = {
     ("quota", "blocker", "191 vCPUs of Trn instances allowed, 192 needed"),
     ("offering", "blocker", f"trn2.48xlarge is not offered in {FIRST}b, but in {FIRST}c"),
     (
-        "reservation",
+        "zones",
+        "blocker",
+        (
+            f"m7i.2xlarge is not offered in {FIRST}b, where the control plane and the system node are to be,"
+            f" but in {FIRST}a"
+        ),
+    ),
+    (
+        "access",
         "warning",
         (
-            "trn2.48xlarge on demand: being offered is not being available, and a launch that finds no"
-            " capacity rolls the stack back"
+            "arn:aws:iam::111122223333:root is not in cluster.admin_principal_arns, so kubectl, `specdec run`"
+            " and the state of pods will be out of its reach"
         ),
     ),
     ("capacity blocks", "warning", "the account's quota for Trn2 Capacity Blocks is 0, so none is shown"),
-    ("kubernetes", "blocker", f"EKS does not offer 1.36 in {FIRST}; it offers 1.30"),
-    ("add-ons", "blocker", "coredns has no version for Kubernetes 1.36"),
-    ("node image", "blocker", f"no Amazon Linux 2023 image with the Neuron driver for 1.36 in {FIRST}"),
+    ("kubernetes", "blocker", f"EKS does not offer 1.35 in {FIRST}; it offers 1.30"),
+    ("add-ons", "blocker", "coredns has no version for Kubernetes 1.35"),
+    ("node image", "blocker", f"no Amazon Linux 2023 image with the Neuron driver for 1.35 in {FIRST}"),
 }
 """What is wrong with the account before the deployment: check, level and sentence."""
 
@@ -68,7 +76,7 @@ def test_what_a_person_reads_is_plain_text_when_piped_with_progress_apart(said: 
     shown = said["check before, for people"]
     assert shown.code == 1
     assert "\x1b" not in shown.out + shown.err
-    assert "7 blocker, 3 warning" in shown.out
+    assert "8 blocker, 3 warning" in shown.out
     assert shown.out.count("remedy: ") == len(PLANTED)
     assert f"checking {FIRST}" in shown.err
     assert f"checking {FIRST}" not in shown.out
@@ -77,7 +85,8 @@ def test_what_a_person_reads_is_plain_text_when_piped_with_progress_apart(said: 
 def test_what_it_costs_is_itemized_with_sources(said: dict[str, Ended]) -> None:
     cost = [finding["what"] for finding in said["check before"].document[FIRST] if finding["check"] == "cost"]
     assert (
-        cost[0] == f"trn2.48xlarge nodes (1): 40.000 USD an hour; AWS pricing API, on demand, {FIRST} (now)"
+        cost[0]
+        == f"trn2.48xlarge nodes, while up (1): 40.000 USD an hour; AWS pricing API, on demand, {FIRST} (now)"
     )
     assert (
         cost[1]

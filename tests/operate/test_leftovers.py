@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+from typing import Any, cast
+
 import pytest
 
+from specdec.preflight import leftovers
 from specdec.preflight.leftovers import KINDS, find
+from tests.conftest import NAME
 from tests.operate.conftest import REGION, StubbedAws, experiment_with
 from tests.operate.orphans import Orphans
 from tests.stack.synthesis import EVERYTHING, template
@@ -28,6 +33,7 @@ FOUND_AS = {
     "AWS::IAM::Role": "role",
     "AWS::KMS::Key": "kms key",
     "AWS::Lambda::Function": "lambda function",
+    "AWS::SNS::Topic": "sns topic",
     "AWS::Logs::LogGroup": "log group",
     "AWS::S3::Bucket": "bucket",
     "AWS::SSM::Parameter": "ssm parameter",
@@ -45,6 +51,8 @@ PART_OF_ANOTHER = {
     "AWS::EKS::PodIdentityAssociation",
     "AWS::IAM::Policy",
     "AWS::S3::BucketPolicy",
+    "AWS::SNS::Subscription",
+    "AWS::SNS::TopicPolicy",
 }
 """Cannot outlive what they belong to, which is found itself."""
 NOT_FOUND = {"AWS::Lambda::LayerVersion"}
@@ -89,3 +97,32 @@ def test_every_kind_that_is_known_is_planted_for_the_drill() -> None:
     planted = Orphans(nobody, region="us-east-2", stack="a-us-east-2", experiment="a").kinds.keys()
     # A stack is shown alone; the drill's own is there to be shown.
     assert planted == KINDS - {"stack"}
+
+
+@pytest.mark.parametrize(
+    ("experiment", "described", "listed"),
+    [
+        ("a-quite-long-name-it-is", "a-quite-long-name-it-is--Handler3F0-abcdEFGH1234-0f3c", True),
+        ("a-quite-long-name-it-is", "a-quite-long-name-it-was-Handler3F0-abcdEFGH1234-0f3c", False),
+        ("ab", "ab-us-east-2-Handler3F0-abcdEFGH1234-0f3c", True),
+        ("ab", "ab-us-east-20-Handler3F0-abcdEFGH1234-0f3c", False),
+    ],
+)
+def test_an_interface_is_found_by_the_name_of_its_function_as_cloudformation_cut_it(
+    experiment: str, described: str, listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interface = {"NetworkInterfaceId": "eni-1", "Description": f"AWS Lambda VPC ENI-{described}"}
+
+    def describe(_: object, operation: str, key: str, **asked: Any) -> list[dict[str, str]]:
+        (by,) = asked["Filters"]
+        patterns: list[str] = by["Values"] if by["Name"] == "description" else []
+        return [interface] if any(fnmatchcase(interface["Description"], each) for each in patterns) else []
+
+    def client(service: str) -> None:
+        assert service == "ec2"
+
+    monkeypatch.setattr(leftovers, "pages", describe)
+    wanted = experiment_with((NAME, f'name = "{experiment}"'))
+    search = leftovers._interfaces  # pyright: ignore[reportPrivateUsage]
+    found = search(wanted, wanted.stack_name(REGION), REGION, cast("Any", client))
+    assert bool(list(found)) is listed

@@ -33,7 +33,7 @@ PRICES = {KIND: 40.0, "m7i.2xlarge": 0.5}
 GUARDS = """
 [guards]
 monthly_budget_usd = 100.0
-budget_email = "team@example.com"
+notify = "team@example.com"
 """
 
 
@@ -60,7 +60,7 @@ def good(region: str, kubernetes: str) -> Offer:
     start = (datetime.now(UTC) + timedelta(days=2)).isoformat(timespec="seconds")
     return Offer(
         quotas={INSTANCES["trn2.48xlarge"].quota_on_demand: 192.0},
-        zones={KIND: [f"{region}a", f"{region}b"]},
+        zones={KIND: [f"{region}a", f"{region}b"], "m7i.2xlarge": [f"{region}a", f"{region}b"]},
         blocks=[Block("cb-0123456789abcdef0", KIND, f"{region}b", 1, 24, start, 858.26)],
         kubernetes={kubernetes: "STANDARD_SUPPORT"},
         addons={name: {kubernetes: ["v2", "v1"]} for name in ADDONS},
@@ -75,7 +75,7 @@ def bad(region: str, kubernetes: str) -> Offer:
     """
     return Offer(
         quotas={INSTANCES["trn2.48xlarge"].quota_on_demand: 191.0},
-        zones={KIND: [f"{region}c"]},
+        zones={KIND: [f"{region}c"], "m7i.2xlarge": [f"{region}a"]},
         blocks=None,
         kubernetes={kubernetes: "UNSUPPORTED", "1.30": "EXTENDED_SUPPORT"},
         addons={name: {kubernetes: ["v1"]} for name in ADDONS if name != "coredns"},

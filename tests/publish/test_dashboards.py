@@ -324,6 +324,6 @@ def test_alarms_stay_silent_without_data_and_speak_of_a_remedy(template: dict[st
     alarms = [
         one["Properties"] for one in template["Resources"].values() if one["Type"] == "AWS::CloudWatch::Alarm"
     ]
-    assert len(alarms) == len(SERVICES) + 4
+    assert len(alarms) == len(SERVICES) + 7
     assert {one["TreatMissingData"] for one in alarms} == {"notBreaching"}
     assert all(len(one["AlarmDescription"]) < 1024 for one in alarms)

@@ -80,7 +80,10 @@ def test_every_object_passes_the_strict_schema_of_every_version(file: str) -> No
         case "device-plugin":
             experiment = variation(("devices = 8", 'devices = 8\nallocation = "device-plugin"'))
         case "devicegroup":
-            experiment = variation(("devices = 8", 'devices = 8\nneighbours = "devicegroup"'))
+            experiment = variation(
+                ("devices = 8", 'devices = 8\nneighbours = "devicegroup"'),
+                ("[capacity]", "[capacity]\nefa = true"),
+            )
         case _:
             experiment = load(ROOT / file)
     for items in objects(experiment).values():
@@ -305,6 +308,8 @@ def test_a_claim_asks_for_neighbours_by_the_attribute_of_its_size(
     ]
     if devices == 1:
         edits.append(("Qwen/Qwen3-32B", "Qwen/Qwen3-8B"))
+    if neighbours == "devicegroup":
+        edits.append(("[capacity]", "[capacity]\nefa = true"))
     if devices < 8:
         edits.append(("tensor_parallel_degree = 32", f"tensor_parallel_degree = {devices * 4}"))
     claim = objects(variation(*edits))["device-claims"][0]["spec"]["spec"]["devices"]
@@ -390,7 +395,46 @@ def test_only_the_benchmark_and_named_namespaces_reach_a_service(built: dict[str
         <= one(built["llmperf"], "Job")["spec"]["template"]["metadata"]["labels"].items()
     )
     assert users == {"namespaceSelector": {"matchLabels": {"specdec/client": "true"}}}
-    assert one(built["namespace"], "NetworkPolicy")["spec"] == {"podSelector": {}, "policyTypes": ["Ingress"]}
+    closed = [item["spec"] for item in built["namespace"] if item["metadata"]["name"] == "no-ingress"]
+    assert closed == [{"podSelector": {}, "policyTypes": ["Ingress"]}]
+
+
+def test_servers_smaller_than_a_node_are_drawn_together_and_a_whole_one_is_not() -> None:
+    experiment = load(ROOT / "examples" / "tuned-baseline.toml")
+    made = objects(experiment)
+    for variant in experiment.variants:
+        template = one(made[variant.service], "Deployment")["spec"]["template"]
+        part = experiment.settings(variant).devices < 16
+        preferred = template["spec"].get("affinity", {}).get("podAffinity", {})
+        assert bool(preferred) is part
+        if part:
+            (term,) = preferred["preferredDuringSchedulingIgnoredDuringExecution"]
+            assert term["weight"] == 100
+            selected = term["podAffinityTerm"]["labelSelector"]["matchLabels"]
+            assert selected.items() <= template["metadata"]["labels"].items()
+            assert term["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
+    sizes = {experiment.settings(variant).devices for variant in experiment.variants}
+    assert len(sizes) > 1
+
+
+@pytest.mark.parametrize(
+    ("security", "level"),
+    [("strict", "baseline"), ("capabilities", "privileged"), ("privileged", "privileged")],
+)
+def test_the_namespace_lets_the_servers_rights_in_and_tells_of_them(security: str, level: str) -> None:
+    made = objects(variation(("devices = 8", f'devices = 8\nsecurity = "{security}"')))
+    context = one(made["qwen-vllm"], "Deployment")["spec"]["template"]["spec"]["containers"][0][
+        "securityContext"
+    ]
+    assert context.get("privileged", False) is (security == "privileged")
+    assert (context.get("capabilities", {}).get("drop") == ["ALL"]) is (security == "strict")
+    labels = one(made["namespace"], "Namespace")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == level
+    assert (
+        labels["pod-security.kubernetes.io/warn"]
+        == labels["pod-security.kubernetes.io/audit"]
+        == "restricted"
+    )
 
 
 def test_the_benchmark_starts_with_the_stack_and_waits_by_itself(built: dict[str, list[Object]]) -> None:

@@ -25,7 +25,7 @@ TAINT_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute"}
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 PORT = 8000
 """Where vLLM listens by default."""
-MOUNT_OPTIONS = ("allow-other", "prefix models/", "read-only")
+MOUNT_OPTIONS = ("allow-other", "maximum-throughput-gbps 100", "prefix models/", "read-only")
 """Options of Mountpoint for S3, beside region and throughput: other users than root read, nobody writes, and
 a prefix ends in its slash, else it would show the siblings too (mountpoint-s3 doc/CONFIGURATION.md).
 """
@@ -110,8 +110,8 @@ def services(deployed: Deployed) -> Iterator[Disagreement]:
         selected = deployed.owners(selector)
         if selected != [name_of(deployment)]:
             yield (f"{name}: whose pods spec.selector selects", selected, [name_of(deployment)])
-        if deployment["spec"]["selector"]["matchLabels"] != labels:
-            yield (f"{name_of(deployment)}: spec.selector", deployment["spec"]["selector"], labels)
+        if deployment["spec"]["selector"]["matchLabels"] != selector:
+            yield (f"{name_of(deployment)}: spec.selector", deployment["spec"]["selector"], selector)
         ports = {port["name"] for made in pod["spec"]["containers"] for port in made.get("ports", [])}
         for port in service["spec"]["ports"]:
             if port["targetPort"] not in ports:
@@ -192,6 +192,29 @@ def policies(deployed: Deployed) -> Iterator[Disagreement]:
     }
     if covered != set(labels):
         yield ("NetworkPolicy: pods whose ingress is closed", sorted(covered), sorted(labels))
+
+
+def egress(deployed: Deployed) -> Iterator[Disagreement]:
+    """What a pod may reach outside is not the network it is in."""
+    own = deployed.experiment.cluster.vpc_cidr
+    rules = [
+        (name_of(policy), peer.get("ipBlock", {}))
+        for policy in deployed.kind("NetworkPolicy")
+        for rule in policy["spec"].get("egress", [])
+        for peer in rule["to"]
+    ]
+    for name, block in rules:
+        if block.get("cidr") == "0.0.0.0/0" and own not in block["except"]:
+            yield (f"{name}: except", block["except"], own)
+    closed = {
+        owner
+        for policy in deployed.kind("NetworkPolicy")
+        if "Egress" in policy["spec"]["policyTypes"]
+        for owner in deployed.owners(policy["spec"]["podSelector"].get("matchLabels", {}))
+    }
+    jobs = {name_of(job) for job in deployed.kind("Job")}
+    if closed != jobs:
+        yield ("NetworkPolicy: pods whose egress is closed", sorted(closed), sorted(jobs))
 
 
 def scheduling(deployed: Deployed) -> Iterator[Disagreement]:
@@ -298,7 +321,7 @@ def storage(deployed: Deployed) -> Iterator[Disagreement]:
     (volume,) = deployed.kind("PersistentVolume")
     (claim,) = deployed.kind("PersistentVolumeClaim")
     spec, name = volume["spec"], name_of(volume)
-    options = {option for option in spec["mountOptions"] if not option.startswith("maximum-throughput-gbps ")}
+    options = set(spec["mountOptions"])
     if options != {*MOUNT_OPTIONS, f"region {deployed.region}"}:
         yield (
             f"{name}: mountOptions",
@@ -407,10 +430,10 @@ def guards(deployed: Deployed) -> Iterator[Disagreement]:
     """A schedule turns off the group that exists."""
     schedules = deployed.template.of_type("AWS::Scheduler::Schedule").values()
     calls = [json.loads(flat(schedule["Properties"]["Target"]["Input"])) for schedule in schedules]
-    called = [call["NodegroupName"] for call in calls]
+    called = [call["NodegroupName"] for call in calls if "NodegroupName" in call]
     for group, _ in deployed.groups:
         name = group.get("NodegroupName")
-        if calls and name is not None and name not in called:
+        if called and name is not None and name not in called:
             yield (f"Schedules: NodegroupName of {name}", sorted(set(called)), name)
 
 
@@ -420,6 +443,7 @@ AGREEMENTS: dict[str, Callable[[Deployed], Iterator[Disagreement]]] = {
     "addresses": addresses,
     "server ports": server_ports,
     "policies": policies,
+    "egress": egress,
     "scheduling": scheduling,
     "accounts": accounts,
     "volumes": volumes,

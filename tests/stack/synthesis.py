@@ -42,7 +42,7 @@ on_destroy = "empty"
 
 [guards]
 monthly_budget_usd = 5000.0
-budget_email = "team@example.com"
+notify = "team@example.com"
 budget_covers = "experiment"
 scale_down_at = "2030-01-02T20:00:00"
 scale_down_every_hours = 4
@@ -156,6 +156,8 @@ def flat(value: Any) -> str:
             return f"<{name}>"
         case {"Fn::GetAtt": [name, attribute]}:
             return f"<{name}.{attribute}>"
+        case {"Fn::Select": [index, {"Fn::Split": [separator, text]}]}:
+            return f"<part {index} of {flat(text)} at {separator}>"
         case _:
             raise AssertionError(f"not a string: {value!r}")
 

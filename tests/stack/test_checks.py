@@ -25,6 +25,7 @@ CLUSTER = ("[capacity]", "[cluster]\n{}\n\n[capacity]")
 PLACEMENT = ("[placement.us-east-2]", "[placement.us-east-2]\n{}")
 GUARDS = ("[capacity]", "[guards]\n{}\n\n[capacity]")
 CAPACITY = ("[capacity]", "[capacity]\n{}")
+SERVING = ("[serving]", "[serving]\n{}")
 TAGS = ("[capacity]", "[tags]\n{}\n\n[capacity]")
 
 
@@ -95,11 +96,18 @@ TAGS = ("[capacity]", "[tags]\n{}\n\n[capacity]")
         ),
         (PLACEMENT, 'zones = ["us-east-2b", "us-east-2b"]', "placement.us-east-2.zones", "twice"),
         (PLACEMENT, 'bucket = "Not_A_Bucket"', "placement.us-east-2.bucket", ""),
-        (GUARDS, "monthly_budget_usd = 100.0", "guards.monthly_budget_usd", "budget_email"),
-        (GUARDS, 'budget_email = "a@example.com"', "guards.budget_email", "monthly_budget_usd"),
+        (GUARDS, "monthly_budget_usd = 100.0", "guards.monthly_budget_usd", "guards.notify"),
+        (GUARDS, 'notify = "nobody"', "guards.notify", "neither an e-mail address"),
+        (
+            GUARDS,
+            'notify = "arn:aws:sns:eu-west-1:111122223333:x"',
+            "guards.notify",
+            "us-east-2 cannot call it",
+        ),
         (GUARDS, 'scale_down_at = "2026-02-30T20:00:00"', "guards.scale_down_at", "not a time"),
-        (GUARDS, "scale_down_every_hours = 0", "guards.scale_down_every_hours", ""),
+        (GUARDS, "scale_down_every_hours = -1", "guards.scale_down_every_hours", ""),
         (CAPACITY, "max_nodes = 0", "capacity.max_nodes", ""),
+        (SERVING, 'neighbours = "devicegroup"', "serving.neighbours", "nodes with EFA only"),
         (TAGS, 'owner = "me"', "tags.owner", "taken"),
         (TAGS, 'team = "a?b"', "tags.team", "value of a tag"),
         (TAGS, '"aws:x" = "y"', "tags.aws:x", "taken"),
@@ -122,7 +130,7 @@ def test_an_unknown_region_is_refused_with_the_known_ones_unless_it_is_meant() -
 
 
 def test_a_budget_where_cloudformation_has_none() -> None:
-    guards = '[guards]\nmonthly_budget_usd = 1.0\nbudget_email = "a@example.com"\n\n[capacity]'
+    guards = '[guards]\nmonthly_budget_usd = 1.0\nnotify = "a@example.com"\n\n[capacity]'
     text = DEFAULT.replace("[capacity]", guards)
     parse(text)
     assert (

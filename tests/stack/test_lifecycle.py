@@ -173,7 +173,11 @@ def test_an_object_too_large_for_any_manifest_is_refused() -> None:
 
 def test_scale_down_calls_eks_and_nothing_else() -> None:
     found = template(*EVERYTHING)
-    schedules = [one["Properties"] for one in found.of_type("AWS::Scheduler::Schedule").values()]
+    schedules = [
+        one["Properties"]
+        for one in found.of_type("AWS::Scheduler::Schedule").values()
+        if flat(one["Properties"]["Target"]["Arn"]).endswith("updateNodegroupConfig")
+    ]
     assert {one["ScheduleExpression"] for one in schedules} == {"at(2030-01-02T20:00:00)", "rate(4 hours)"}
     called: list[str] = []
     for one in schedules:
@@ -191,8 +195,7 @@ def test_scale_down_calls_eks_and_nothing_else() -> None:
     policy = found.resources[found.named("ScaleDownRoleDefaultPolicy")]["Properties"]["PolicyDocument"][
         "Statement"
     ]
-    (statement,) = policy
-    assert statement["Action"] == "eks:UpdateNodegroupConfig"
+    (statement,) = [one for one in policy if one["Action"] == "eks:UpdateNodegroupConfig"]
     assert [flat(arn).split("/")[-2] for arn in statement["Resource"]] == groups
 
 
@@ -221,9 +224,51 @@ def test_the_budget_counts_this_experiment_in_this_region() -> None:
     assert told == [("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100)]
 
 
-def test_guards_are_absent_unless_asked_for() -> None:
+def test_nodes_end_by_default_and_not_where_that_is_refused() -> None:
     assert not template().of_type("AWS::Budgets::Budget")
-    assert not template().of_type("AWS::Scheduler::Schedule")
+    rates = [
+        one["Properties"]["ScheduleExpression"]
+        for one in template().of_type("AWS::Scheduler::Schedule").values()
+    ]
+    assert rates == ["rate(12 hours)"] * 3
+    off = template(("[capacity]", "[guards]\nscale_down_every_hours = 0\n\n[capacity]"))
+    assert not off.of_type("AWS::Scheduler::Schedule")
+
+
+def test_alarms_budget_and_guard_tell_one_topic() -> None:
+    found = template(*EVERYTHING)
+    topic = found.named("NoticesTopic", "AWS::SNS::Topic")
+    assert found.only("AWS::SNS::Subscription")["Endpoint"] == "team@example.com"
+    alarms = found.of_type("AWS::CloudWatch::Alarm").values()
+    assert {json.dumps(one["Properties"]["AlarmActions"]) for one in alarms} == {json.dumps([{"Ref": topic}])}
+    told = [
+        subscriber["Address"]
+        for notice in found.only("AWS::Budgets::Budget")["NotificationsWithSubscribers"]
+        for subscriber in notice["Subscribers"]
+    ]
+    assert told == [{"Ref": topic}] * 3
+    messages = [
+        one["Properties"]
+        for one in found.of_type("AWS::Scheduler::Schedule").values()
+        if flat(one["Properties"]["Target"]["Arn"]).endswith(":sns:publish")
+    ]
+    assert {one["ScheduleExpression"] for one in messages} == {"at(2030-01-02T20:00:00)", "rate(4 hours)"}
+    assert {json.loads(flat(one["Target"]["Input"]))["TopicArn"] for one in messages} == {f"<{topic}>"}
+    may_publish = [
+        statement["Principal"]["Service"]
+        for policy in found.of_type("AWS::SNS::TopicPolicy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if statement["Effect"] == "Allow"
+    ]
+    assert sorted(may_publish) == ["budgets.amazonaws.com", "cloudwatch.amazonaws.com"]
+
+
+def test_a_topic_that_there_is_is_used_as_it_is() -> None:
+    arn = "arn:aws:sns:us-east-2:111122223333:alarms"
+    found = template(("[capacity]", f'[guards]\nnotify = "{arn}"\n\n[capacity]'))
+    assert not found.of_type("AWS::SNS::Topic")
+    alarms = found.of_type("AWS::CloudWatch::Alarm").values()
+    assert {json.dumps(one["Properties"]["AlarmActions"]) for one in alarms} == {json.dumps([arn])}
 
 
 def test_tags_reach_everything_that_takes_them() -> None:
@@ -257,6 +302,19 @@ def test_outputs_are_what_a_person_needs_next() -> None:
     assert outputs["Kubeconfig"]["Value"] == f"aws eks update-kubeconfig --name {name} --region {REGION}"
     assert flat(outputs["Dashboard"]["Value"]).endswith(f"#dashboards/dashboard/{name}")
     assert {"Bucket", "Logs", "Runs", "MachineDashboard"} <= outputs.keys()
+    tunnel, through = flat(outputs["Tunnel"]["Value"]), flat(outputs["KubectlThroughTunnel"]["Value"])
+    host = tunnel.partition("host=")[2].partition(",")[0]
+    assert host in through
+    assert f"Values={name}-system" in tunnel
+    nodes = template().of_type("AWS::EC2::LaunchTemplate").values()
+    names = [
+        flat(tag["Value"])
+        for node in nodes
+        for tag in node["Properties"]["LaunchTemplateData"]["TagSpecifications"][0]["Tags"]
+        if tag["Key"] == "Name"
+    ]
+    cluster = template().named("Cluster", "AWS::EKS::Cluster")
+    assert f"<{cluster}>-system" in names, "the tunnel finds its node by this name"
     assert all(output["Description"] for output in outputs.values())
 
 

@@ -142,6 +142,7 @@ def test_add_ons_are_known_and_declared_once() -> None:
         "amazon-cloudwatch-observability",
         "aws-mountpoint-s3-csi-driver",
         "coredns",
+        "eks-node-monitoring-agent",
         "eks-pod-identity-agent",
         "kube-proxy",
         "vpc-cni",

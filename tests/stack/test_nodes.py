@@ -74,7 +74,7 @@ def test_only_pods_that_tolerate_it_run_on_accelerator_nodes() -> None:
 def test_all_instances_have_imdsv2_encrypted_disks_and_cost_tags() -> None:
     for resource in template(*EVERYTHING).of_type("AWS::EC2::LaunchTemplate").values():
         launch = resource["Properties"]["LaunchTemplateData"]
-        assert launch["MetadataOptions"] == {"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
+        assert launch["MetadataOptions"] == {"HttpTokens": "required", "HttpPutResponseHopLimit": 1}
         (disk,) = launch["BlockDeviceMappings"]
         assert disk["DeviceName"] == "/dev/xvda"
         assert (disk["Ebs"]["Encrypted"], disk["Ebs"]["VolumeType"]) == (True, "gp3")

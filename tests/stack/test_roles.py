@@ -43,7 +43,7 @@ ROLES: dict[str, tuple[set[str], set[str]]] = {
         set(),
         {*STORE, "cloudwatch:GetMetricStatistics", "cloudwatch:PutMetricData"},
     ),
-    "ScaleDownRole": (set(), {"eks:UpdateNodegroupConfig"}),
+    "ScaleDownRole": (set(), {"eks:UpdateNodegroupConfig", "sns:Publish"}),
     "CustomS3AutoDeleteObjectsCustomResourceProviderRole": (
         {"service-role/AWSLambdaBasicExecutionRole"},
         set(),
