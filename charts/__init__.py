@@ -34,7 +34,8 @@ def build(experiment: Experiment, *, region: str, bucket: str) -> dict[str, cdk8
             app,
             "namespace",
             security=experiment.serving.security,
-            vpc_cidr=experiment.cluster.vpc_cidr,
+            # In a VPC that was there, services of AWS may have addresses of its own range.
+            vpc_cidr=None if experiment.placement[region].vpc_id else experiment.cluster.vpc_cidr,
         )
     }
     if experiment.serving.allocation == "dra":

@@ -25,7 +25,7 @@ class Namespace(cdk8s.Chart):
     associations. What breaks the ``restricted`` level is let in, and told by warnings and in the audit log.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, security: str, vpc_cidr: str) -> None:
+    def __init__(self, scope: Construct, id_: str, *, security: str, vpc_cidr: str | None) -> None:
         super().__init__(scope, id_, disable_resource_name_hashes=True)
         level = "pod-security.kubernetes.io"
         k8s.KubeNamespace(
@@ -75,11 +75,11 @@ def _component(name: str) -> k8s.LabelSelector:
     return k8s.LabelSelector(match_labels={"app.kubernetes.io/component": name})
 
 
-def _outside(vpc_cidr: str) -> list[k8s.NetworkPolicyEgressRule]:
-    """Names, credentials, and HTTPS to what is not in this network: AWS, the model hub, package indexes."""
+def _outside(vpc_cidr: str | None) -> list[k8s.NetworkPolicyEgressRule]:
+    """Names, credentials, and HTTPS to what is not in the range: AWS, the model hub, package indexes."""
     system = k8s.LabelSelector(match_labels={"kubernetes.io/metadata.name": "kube-system"})
     names = k8s.LabelSelector(match_labels={"k8s-app": "kube-dns"})
-    public = k8s.IpBlock(cidr="0.0.0.0/0", except_=[vpc_cidr, "169.254.0.0/16"])
+    public = k8s.IpBlock(cidr="0.0.0.0/0", except_=[*([vpc_cidr] if vpc_cidr else []), "169.254.0.0/16"])
     return [
         k8s.NetworkPolicyEgressRule(
             to=[k8s.NetworkPolicyPeer(namespace_selector=system, pod_selector=names)],

@@ -58,7 +58,8 @@ class ExperimentStack(cdk.Stack):
 
         network = self._network()
         store = self._store()
-        network.reach_only(store.bucket)
+        if isinstance(network, Network):
+            network.reach_only(store.bucket)
         cluster = self._cluster(network)
         node_addons = NodeAddons(self, "NodeAddons", cluster=cluster)
         logs = self._container_logs(cluster)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 def zones(scope: Scope) -> Iterator[Finding]:
     """The control plane's two zones must exist and offer the system node."""
+    if scope.experiment.placement[scope.region].vpc_id is not None:
+        return
     kind = scope.experiment.capacity.system_instance_type
     with calls():
         answer = scope.clients("ec2").describe_instance_type_offerings(

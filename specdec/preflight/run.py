@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from specdec.aws import DeniedError, ThrottledError, unexpected
 from specdec.errors import EnvironmentFault
-<<<<<<< HEAD
 from specdec.preflight import (
     account,
     account_rules,
@@ -19,12 +18,10 @@ from specdec.preflight import (
     guards,
     names,
     network,
+    placing,
     platform,
     store,
 )
-=======
-from specdec.preflight import account, account_rules, capacity, cost, guards, names, network, placing, platform, store
->>>>>>> d0598b8 (Tell somebody, close what was open, and let the deployer in)
 from specdec.preflight.finding import Finding, Scope
 
 if TYPE_CHECKING:
