@@ -214,7 +214,7 @@ CASES = {
             ("trn2.48xlarge", "trn2.3xlarge"),
             ("devices = 8", "devices = 1"),
             ("tensor_parallel_degree = 32", "tensor_parallel_degree = 4"),
-            ("desired_nodes = 1", "desired_nodes = 2\nmax_nodes = 2"),
+            ("desired_nodes = 0", "desired_nodes = 2\nmax_nodes = 2"),
         ],
         "",
         "variants[1].draft",

@@ -324,7 +324,7 @@ def test_one_chip_needs_no_neighbours_and_sets_pages_aside() -> None:
         ('"fused"', '"eagle"'),
         ("logical_core_size = 2\ndevices = 8", "logical_core_size = 2\ndevices = 1"),
         ("tensor_parallel_degree = 32", "tensor_parallel_degree = 4"),
-        ("desired_nodes = 1", "desired_nodes = 2\nmax_nodes = 2\nallow_unlisted_region = true"),
+        ("desired_nodes = 0", "desired_nodes = 2\nmax_nodes = 2\nallow_unlisted_region = true"),
     )
     made = objects(experiment)
     claim = made["device-claims"][0]["spec"]["spec"]["devices"]

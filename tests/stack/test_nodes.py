@@ -109,7 +109,7 @@ def test_a_node_sets_aside_the_pages_its_servers_ask_for() -> None:
         ('"fused"', '"eagle"'),
         ("logical_core_size = 2\ndevices = 8", "logical_core_size = 2\ndevices = 1"),
         ("tensor_parallel_degree = 32", "tensor_parallel_degree = 4"),
-        ("desired_nodes = 1", "desired_nodes = 2\nmax_nodes = 2\nallow_unlisted_region = true"),
+        ("desired_nodes = 0", "desired_nodes = 2\nmax_nodes = 2\nallow_unlisted_region = true"),
     )
     user_data = accelerators(small)[1]["UserData"]["Fn::Base64"]
     script = user_data.partition("Content-Type: text/x-shellscript")[2]
