@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any, cast
 
-from tests.stack.synthesis import EVERYTHING, Template, template
+from tests.stack.synthesis import EVERYTHING, ROOT, Template, template
 
 STORE = {"s3:AbortMultipartUpload", "s3:GetObject", "s3:ListBucket", "s3:PutObject"}
 ROLES: dict[str, tuple[set[str], set[str]]] = {
@@ -131,3 +131,12 @@ def test_every_edge_of_the_order_is_there() -> None:
         if not any(other.startswith(before) for other in found.needs(name))
     ]
     assert missing == []
+
+
+def test_the_page_for_reviewers_lists_every_role_with_all_it_may() -> None:
+    page = (ROOT / "docs" / "stack.md").read_text(encoding="utf-8")
+    lines = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    for role, (managed, actions) in ROLES.items():
+        assert role in lines, f"docs/stack.md does not name {role}"
+        for allowed in (*actions, *(policy.rpartition("/")[2] for policy in managed)):
+            assert f"`{allowed}`" in lines[role], f"docs/stack.md does not say that {role} may {allowed}"
