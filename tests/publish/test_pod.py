@@ -13,8 +13,12 @@ from pathlib import Path
 import pytest
 
 from specdec.errors import SpecdecError
+from specdec.experiment.reading import load
 from specdec.llmperf import results
-from specdec.pod import sources
+from specdec.pod import benchmark, sources
+from specdec.pod.settings import Settings
+from specdec.runs.manifest import RunManifest
+from tests.publish.test_datums import manifest
 
 ROOT = Path(__file__).parents[2]
 LISTS = ("exact.txt", "llmperf.txt")
@@ -157,3 +161,30 @@ def test_the_requirement_lists_hold_what_their_sources_ask_for() -> None:
         listed = (ROOT / "charts" / "pod" / name).read_text(encoding="utf-8")
         for package in asked:
             assert package.startswith("#") or f"\n{package}==" in listed
+
+
+def test_a_failed_llmperf_lane_is_told_and_takes_nothing_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = load(ROOT / "experiment.toml")
+    assert set(experiment.benchmark.lanes) == {"exact", "llmperf"}
+    measured = manifest()
+
+    def exact_lane(*_: object, **__: object) -> RunManifest:
+        return measured
+
+    monkeypatch.setattr("specdec.benchmark.run.run", exact_lane)
+    settings = Settings(
+        experiment=experiment,
+        services={variant.name: "http://127.0.0.1:9" for variant in experiment.variants},
+        bucket="b",
+        region="us-east-2",
+        stack="s",
+        wait_seconds=1.0,
+        work=tmp_path,
+        llmperf_python=None,
+    )
+    benchmark._measure_lanes(settings, measured.run, tmp_path)  # pyright: ignore[reportPrivateUsage]
+    kept = RunManifest.from_json((tmp_path / "manifest.json").read_text(encoding="utf-8"))
+    assert kept.status == measured.status == "complete"
+    assert kept.environment["llmperf"].startswith("failed: the llmperf lane is asked for")
