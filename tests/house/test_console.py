@@ -143,7 +143,13 @@ def test_a_full_disk_and_a_closed_pipe_have_their_exit_codes(arguments: list[str
 @pytest.mark.parametrize("moment", [0.04, 0.07, 0.1, 0.15, 0.2, 0.25])
 def test_an_early_ctrl_c_ends_without_a_traceback(moment: float) -> None:
     process = subprocess.Popen(
-        [*MAIN, "golden"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+        [*MAIN, "golden"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        # A shell starts a command in the background with SIGINT ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     time.sleep(moment)
     process.send_signal(signal.SIGINT)
