@@ -26,7 +26,8 @@ One TOML file describes the whole experiment; `experiment.toml` is the published
 are refused, and all mistakes are reported in one run. This page is written by
 `scripts/write_reference.py` from the types in `specdec/experiment/sections.py`.
 
-[instances.md](instances.md) says which instance runs which serving stack and mode, and how sure that is.
+[instances.md](instances.md) says which instance runs which serving stack and mode, and how sure that
+is.
 """
 
 

@@ -296,7 +296,13 @@ class RunJudge:
                 ),
             )
             found.append(
-                roofline(variant, limit=limit, tpot=fmean(tpots), speculative=variant in self.speculative)
+                roofline(
+                    variant,
+                    instance=instance,
+                    limit=limit,
+                    tpot=fmean(tpots),
+                    speculative=variant in self.speculative,
+                )
             )
         return tuple(found)
 

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from specdec.analysis.verdict import Roofline
-
-TUNED = 0.15
-"""Share of the roof that Neuron's own Llama-3.3-70B reaches on a whole trn2.48xlarge: 19.6 ms a step (Neuron
-docs, NxD Inference tutorial with speculation, llama70b_perf_comparison.csv). A plain variant far below it has
-something else in its way."""
+from specdec.catalog.chips import Instance
 
 
-def roofline(variant: str, *, limit: float, tpot: float, speculative: bool) -> Roofline:
+def roofline(variant: str, *, instance: Instance, limit: float, tpot: float, speculative: bool) -> Roofline:
     """Compares a variant's time per token with the limit of a plain step.
 
     Args:
         variant: its name.
+        instance: accelerator instance; a plain variant far below what half of its published services reach
+            has something else in its way.
         limit: see ``specdec.catalog.roofline.limit_step``.
         tpot: seconds per token, mean over the test cases.
         speculative: whether one step may emit several tokens.
     """
-    share = limit / tpot
+    share, tuned = limit / tpot, instance.tuned_share
     if speculative:
         says = (
             f"{share:.0%} of what one plain step per token allows; above 100% is possible, since one read"
             " serves several tokens"
         )
-    elif share < TUNED / 2:
+    elif tuned is not None and share < tuned / 2:
         says = (
-            f"{share:.0%} of the memory roof, where Neuron's own 70B model reaches {TUNED:.0%}: tune the"
+            f"{share:.0%} of the memory roof, where half of the published services on {instance.type} reach"
+            f" {tuned:.0%}: tune the"
             " baseline before crediting speculation with the difference"
         )
     else:
