@@ -32,6 +32,7 @@ from charts.objects import (
 from charts.vllm_service import STAGING_SECONDS
 from specdec.errors import BadInputError, Mistake
 from specdec.prompts.files import read as read_prompts
+from specdec.prompts.fit import misfits
 from specdec.prompts.sets import SHIPPED
 from specdec.prompts.sets import load as load_prompts
 from specdec.prompts.synthetic import SCHEME
@@ -135,6 +136,9 @@ class LlmPerf(cdk8s.Chart):
     ) -> None:
         super().__init__(scope, id_, disable_resource_name_hashes=True)
         own = prompt_file(experiment.benchmark.prompts)
+        wrong = list(misfits(load_prompts(experiment.benchmark.prompts), experiment))
+        if wrong:
+            raise BadInputError(f"prompts {experiment.benchmark.prompts}", wrong)
         measured = experiment.measured(region).resolved()
         texts = {
             "experiment.json": json.dumps(measured, indent=1, sort_keys=True),
