@@ -59,7 +59,7 @@ _CHANGEABLE = (
 @click.option(
     "--prompts",
     metavar="SET|FILE",
-    help="Prompt set: classes, published, synthetic:..., or a file, see docs/prompts.md.  [default: classes]",
+    help="Set classes, published, long or synthetic:..., or a file: docs/prompts.md.  [default: classes]",
 )
 @click.option(
     "--prompt-column",

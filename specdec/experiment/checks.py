@@ -11,6 +11,7 @@ from specdec.errors import Mistake
 from specdec.experiment.loads import load_mistakes
 from specdec.experiment.models import with_own
 from specdec.experiment.registry import check
+from specdec.prompts.long import LENGTHS
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Benchmark, Capacity, ModelFacts, Placement, Serving, Variant
@@ -190,4 +191,19 @@ def _loads_fit(benchmark: Benchmark, serving: Serving, variants: tuple[Variant, 
             f"is more than the {least} sequences (max_num_seqs) that a variant decodes together: the rest"
             " would wait, and the queue be measured",
             f"Use at most {least}, or raise max_num_seqs",
+        )
+
+
+@check
+def _long_prompts_fit(benchmark: Benchmark, serving: Serving) -> Iterator[Mistake]:
+    if benchmark.prompts != "long":
+        return
+    # Lengths are about: a quarter more is left for the tokenizer and the chat template.
+    needed = int(1.25 * max(LENGTHS)) + benchmark.output_tokens
+    if serving.max_model_len < needed:
+        yield Mistake(
+            "serving.max_model_len",
+            serving.max_model_len,
+            f"is less than the {needed} tokens of the longest prompts of the set `long` and their output",
+            f"Use {needed} or more, or another prompt set",
         )

@@ -360,7 +360,7 @@ class Benchmark(Section):
     lanes: tuple[Lane, ...] = Field(default=("exact",), min_length=1, description="which clients measure")
     prompts: str = Field(
         default="classes",
-        description="a shipped prompt set (`classes`, `published`) or the path of a file (docs/prompts.md)",
+        description="a shipped set (`classes`, `published`, `long`) or the path of a file (docs/prompts.md)",
     )
     output_tokens: int = Field(
         default=600, ge=2, description="tokens every request generates, end-of-sequence ignored"

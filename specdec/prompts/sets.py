@@ -10,13 +10,13 @@ from pathlib import Path
 
 from specdec.errors import BadInputError, Mistake
 from specdec.prompts import files as prompt_files
-from specdec.prompts import synthetic
+from specdec.prompts import long, synthetic
 from specdec.prompts.files import Item
 from specdec.prompts.shapes import Turn, fields_of
 
-SHIPPED = ("classes", "published", "rehearsal")
-"""Names of the prompt sets inside the package: test cases by class, the eight published ones, and few short
-ones for a small model.
+SHIPPED = ("classes", "published", "rehearsal", "long")
+"""Names of the prompt sets inside the package: test cases by class, the eight published ones, few short ones
+for a small model, and long ones of three lengths, which are made by rule.
 """
 
 OWN = "own"
@@ -78,6 +78,11 @@ def load(name: str, *, base: Path | None = None, column: str | None = None) -> t
     """
     if name.startswith(synthetic.SCHEME):
         return synthetic.prompts(name)
+    if name == "long":
+        return tuple(
+            Prompt(id=f"{case}-{number}", test_case=case, prompt_class=prompt_class, text=text)
+            for number, (case, prompt_class, text) in enumerate(long.texts(), 1)
+        )
     if name in SHIPPED:
         text = (files("specdec.prompts") / "shipped" / f"{name}.jsonl").read_text(encoding="utf-8")
         return parse(text, source=f"{name}.jsonl")

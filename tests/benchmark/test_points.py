@@ -210,6 +210,7 @@ output_tokens = 4
         ("loads = [0.0, 1.0]", "1 or more"),
         ("loads = [1.0, 8.0]", "is more than the 4 sequences (max_num_seqs)"),
         ("concurrency = 8", "is more than the 4 sequences (max_num_seqs)"),
+        ('prompts = "long"', "10004 tokens of the longest prompts of the set `long`"),
     ],
 )
 def test_an_experiment_with_wrong_loads_is_refused(more: str, said: str, tmp_path: Path) -> None:

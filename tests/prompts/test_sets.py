@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from specdec.errors import BadInputError
+from specdec.prompts.long import CHARACTERS_PER_TOKEN, LENGTHS
 from specdec.prompts.sets import SHIPPED, load, parse
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", [name for name in SHIPPED if name != "long"])
 def test_shipped_sets_have_cases_of_several_different_prompts(name: str) -> None:
     prompts = load(name)
     cases = Counter(prompt.test_case for prompt in prompts)
@@ -26,6 +27,23 @@ def test_shipped_sets_have_cases_of_several_different_prompts(name: str) -> None
     # 424 tokens are left of the default length of 1024 beside 600 of output; no text here has a token per
     # byte.
     assert max(len(prompt.text.encode()) for prompt in prompts) < 1000
+
+
+def test_long_prompts_come_in_two_classes_of_three_lengths_and_are_always_the_same() -> None:
+    prompts = load("long")
+    assert prompts == load("long")
+    assert len({prompt.text for prompt in prompts}) == len(prompts)
+    cases = Counter(prompt.test_case for prompt in prompts)
+    assert set(cases.values()) == {6}
+    for name, prompt_class in (("log", "structured"), ("diary", "open")):
+        sizes: list[int] = []
+        for length in LENGTHS:
+            own = [prompt for prompt in prompts if prompt.test_case == f"{name}-{length}"]
+            assert {prompt.prompt_class for prompt in own} == {prompt_class}
+            wanted = length * CHARACTERS_PER_TOKEN[prompt_class]
+            assert all(prompt.characters == pytest.approx(wanted, rel=0.15) for prompt in own)
+            sizes.append(own[0].characters)
+        assert sizes == sorted(sizes)
 
 
 def test_published_cases_have_their_published_names() -> None:

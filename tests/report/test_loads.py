@@ -125,3 +125,19 @@ def test_a_terminal_shows_every_load(records: list[RequestRecord], tmp_path: Pat
     shown = CliRunner().invoke(report, [str(write_run(tmp_path / "run", records))], standalone_mode=False)
     rows = [line.split() for line in shown.output.splitlines() if line.startswith("open ")]
     assert [row[1] for row in rows] == ["1", "2", "4", "8", "16"]
+
+
+def test_a_set_of_several_lengths_is_shown_by_length(tmp_path: Path) -> None:
+    services = {"baseline": simulated.PLAIN, "speculative": simulated.DRAFTED}
+    records = [
+        replace(record, test_case=f"log-{length}", prompt_tokens=length, block=record.block + length)
+        for length in (2000, 500, 8000)
+        for record in simulated.run(services, length, loads=(1.0,))
+    ]
+    page = write(write_run(tmp_path / "run", records)).markdown.read_text(encoding="utf-8")
+    table = page.partition("## Does the length of the prompt matter?")[2].partition("\n## ")[0]
+    lengths = [line.split("|")[2].strip() for line in table.splitlines() if line.startswith("| open")]
+    assert lengths == ["500", "2000", "8000"]
+    one = [replace(record, prompt_tokens=500) for record in simulated.run(services, 1, loads=(1.0,))]
+    page = write(write_run(tmp_path / "one", one)).markdown.read_text(encoding="utf-8")
+    assert "Does the length of the prompt matter?" not in page
