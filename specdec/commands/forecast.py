@@ -11,7 +11,7 @@ import click
 
 from specdec import console
 from specdec.commands.options import json_option
-from specdec.errors import EXIT_OK, BadInputError, Mistake
+from specdec.errors import EXIT_OK, BadInputError, EnvironmentFault, Mistake
 
 if TYPE_CHECKING:
     from specdec.catalog.conventions import Convention
@@ -97,7 +97,6 @@ def command(
     from specdec.forecast.drafts import open_draft
     from specdec.forecast.forecast import forecast
     from specdec.forecast.model import opened
-    from specdec.forecast.shipped import packaged
     from specdec.report import forecast_page
     from specdec.text import json_of
 
@@ -107,7 +106,7 @@ def command(
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specdec" / "forecast"
     own = next((Path(name) for name in drafts if name.endswith(".gguf") and Path(name).is_file()), None)
     with ExitStack() as opening:
-        vocabulary = opening.enter_context(opened(tokenizer or own or packaged()))
+        vocabulary = opening.enter_context(opened(tokenizer or own or _shipped(), weights=False))
         made = [open_draft(name, cache=cache, tokenizer=vocabulary) for name in drafts]
         for draft in made:
             opening.callback(draft.close)
@@ -131,6 +130,23 @@ def command(
         _show(found)
     console.say(f"forecast: {page}")
     return EXIT_OK
+
+
+def _shipped() -> Path:
+    from specdec.forecast.shipped import packaged
+
+    try:
+        return packaged()
+    except EnvironmentFault:
+        problem = "is missing, and no model is installed whose tokenizer could stand in"
+        raise BadInputError(
+            "command line",
+            [
+                Mistake(
+                    "--tokenizer", None, problem, "Name a GGUF file of the target; its weights are not read"
+                )
+            ],
+        ) from None
 
 
 def _sources(names: tuple[str, ...], runs: Path, prompts: str | None) -> Sources:

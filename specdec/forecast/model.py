@@ -48,7 +48,11 @@ class _ContextParams(ctypes.Structure):
 
 
 class _ModelParams(ctypes.Structure):
-    _fields_: ClassVar[Any] = [("rest", ctypes.c_byte * 512)]
+    _fields_: ClassVar[Any] = [
+        ("before", ctypes.c_byte * 72),
+        ("vocab_only", ctypes.c_bool),
+        ("rest", ctypes.c_byte * 439),
+    ]
 
 
 _DEFAULTS = {
@@ -80,17 +84,20 @@ class LlamaModel:
         path: GGUF file.
         context: longest text in tokens; the model's own limit where that is less.
         threads: of a pass.
+        weights: whether they are read; without them it only tokenizes.
 
     Raises:
         EnvironmentFault: the engine is not installed or of another layout, or it cannot load the file.
     """
 
-    def __init__(self, path: Path, *, context: int = 16384, threads: int | None = None) -> None:
+    def __init__(
+        self, path: Path, *, context: int = 16384, threads: int | None = None, weights: bool = True
+    ) -> None:
         self._library = _library()
         self.path = path
-        self._model = self._library.llama_model_load_from_file(
-            str(path).encode(), self._library.llama_model_default_params()
-        )
+        params = self._library.llama_model_default_params()
+        params.vocab_only = not weights
+        self._model = self._library.llama_model_load_from_file(str(path).encode(), params)
         if not self._model:
             raise EnvironmentFault(
                 f"llama.cpp cannot load {path}", remedy="Name a GGUF file that fits into memory"

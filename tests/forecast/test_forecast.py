@@ -253,6 +253,14 @@ def test_another_vocabulary_is_refused_with_the_difference(tmp_path: Path) -> No
         require_same_vocabulary("d", other, target)
 
 
+def test_a_tokenizer_is_had_without_its_weights() -> None:
+    with opened(packaged(), weights=False) as vocabulary, opened(packaged()) as model:
+        assert vocabulary.tokenize(LIST, special=False) == model.tokenize(LIST, special=False)
+        assert vocabulary.template() == model.template()
+        # llama.cpp reads no length of context where it reads the vocabulary alone.
+        assert (vocabulary.context, model.context) == (0, 8192)
+
+
 @pytest.mark.slow
 def test_one_pass_chooses_as_single_steps_do() -> None:
     # The property that the forecast of a draft model rests on, see forecast.model.
@@ -266,3 +274,15 @@ def test_one_pass_chooses_as_single_steps_do() -> None:
         lengths = (2, 3, 30, 65, 66, 71)
         alone = [model.choices(tokens[:20], tokens[20 : 20 + n])[-1] for n in lengths]
     assert alone == [together[n - 2] for n in lengths]
+
+
+def test_without_any_tokenizer_one_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_: str) -> None:
+        return None
+
+    log = tmp_path / "answers.jsonl"
+    log.write_text(json.dumps({"prompt": "a", "answer": LIST}) + "\n", encoding="utf-8")
+    monkeypatch.setattr("importlib.util.find_spec", none)
+    result = CliRunner().invoke(command, [str(log), "--draft", "ngram:3"], standalone_mode=False)
+    assert isinstance(result.exception, BadInputError)
+    assert "--tokenizer" in str(result.exception)
