@@ -4,12 +4,14 @@ services around it.
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from specdec.aws import calls, code, pages
 from specdec.catalog.addons import ADDONS
+from specdec.catalog.kubernetes import SUPPORT
 from specdec.catalog.service_prices import CONTROL_PLANE_EXTENDED
 from specdec.preflight.finding import Finding, Scope
 
@@ -45,11 +47,15 @@ def kubernetes(scope: Scope) -> Iterator[Finding]:
         )
         for found in answer
     }
-    yield judge_kubernetes(versions, wanted=wanted, region=scope.region)
+    yield judge_kubernetes(versions, wanted=wanted, region=scope.region, today=datetime.now(UTC).date())
 
 
-def judge_kubernetes(versions: dict[str, str], *, wanted: str, region: str) -> Finding:
-    """Reads the version table of EKS, version to status."""
+SOON = timedelta(days=90)
+"""How long before the end of standard support a version is warned of."""
+
+
+def judge_kubernetes(versions: dict[str, str], *, wanted: str, region: str, today: date) -> Finding:
+    """Reads the version table of EKS, version to status, and the calendar of the catalogue."""
     supported = {version for version, status in versions.items() if status != "UNSUPPORTED"}
     if wanted not in supported:
         offered = ", ".join(sorted(supported, key=_release)) or "none"
@@ -64,6 +70,15 @@ def judge_kubernetes(versions: dict[str, str], *, wanted: str, region: str) -> F
             "kubernetes",
             "warning",
             f"{wanted} is in extended support, at {CONTROL_PLANE_EXTENDED.usd:.2f} USD an hour",
+            "Set cluster.kubernetes_version to a newer one",
+        )
+    ends = SUPPORT[wanted].standard_until
+    if ends is not None and ends - today <= SOON:
+        return Finding(
+            "kubernetes",
+            "warning",
+            f"standard support of {wanted} ends on {ends}; EKS upgrades the cluster then; extended support"
+            f" would cost {CONTROL_PLANE_EXTENDED.usd:.2f} USD an hour",
             "Set cluster.kubernetes_version to a newer one",
         )
     return Finding("kubernetes", "ok", f"EKS offers {wanted} in {region}")

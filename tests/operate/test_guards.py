@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import pytest
 
 from specdec.preflight.guards import judge_guards
+from specdec.preflight.platform import judge_kubernetes
 from tests.operate.conftest import experiment_with
 
 NOW = datetime(2026, 12, 1, 3, 0, tzinfo=UTC)
@@ -35,3 +36,13 @@ def test_what_check_says_of_the_guards(guards: str, expected: list[tuple[str, st
     for finding, (_, words) in zip(findings, expected, strict=True):
         assert words in finding.what
         assert finding.remedy or finding.level == "ok"
+
+
+@pytest.mark.parametrize(
+    ("today", "level"),
+    [(date(2026, 12, 26), "ok"), (date(2026, 12, 27), "warning"), (date(2027, 3, 27), "warning")],
+)
+def test_the_end_of_standard_support_is_told_90_days_before(today: date, level: str) -> None:
+    found = judge_kubernetes({"1.35": "STANDARD_SUPPORT"}, wanted="1.35", region="us-east-2", today=today)
+    assert found.level == level
+    assert level == "ok" or "ends on 2027-03-27" in found.what
