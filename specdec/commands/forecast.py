@@ -125,7 +125,7 @@ def command(
     if as_json:
         import dataclasses
 
-        click.echo(json_of(dataclasses.asdict(found)))
+        console.show_json(json_of(dataclasses.asdict(found)))
     else:
         _show(found)
     console.say(f"forecast: {page}")
@@ -244,14 +244,14 @@ def _rented(experiment: Experiment) -> tuple[Rented, ...]:
 
 def _show(found: Forecast) -> None:
     for draft in found.drafts:
-        click.echo(f"{draft.draft}: {draft.mix.says}")
+        console.show(f"{draft.draft}: {draft.mix.says}")
         for group in draft.groups:
-            click.echo(f"  {group.group} ({group.answers}): {group.says}")
-    click.echo(
+            console.show(f"  {group.group} ({group.answers}): {group.says}")
+    console.show(
         f"from {found.answers} of {found.of_answers} answers; counts of tokens agree in {found.matched},"
         f" {found.unchecked} have none"
     )
     for reason, count in found.left_out.items():
-        click.echo(f"left out: {count} {reason}")
+        console.show(f"left out: {count} {reason}")
     for note, count in found.notes.items():
-        click.echo(f"noted: {count} {note}")
+        console.show(f"noted: {count} {note}")

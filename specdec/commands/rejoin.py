@@ -112,6 +112,6 @@ def command(
     verdict = judge(run.manifest, run.records, rejoined=store.read(folder))
     for row in verdict.comparisons:
         if row.parity.because:
-            click.echo(f"{row.variant} on {row.test_case}: {row.parity.state}: {row.parity.because}")
+            console.show(f"{row.variant} on {row.test_case}: {row.parity.state}: {row.parity.because}")
     differs = any(row.parity.state == "differs" for row in verdict.comparisons)
     return status or (EXIT_FAILED if differs else EXIT_OK)

@@ -186,13 +186,13 @@ class Bank:
 
     def bits(self, text: Tokens, ask: Callable[[], list[bool]]) -> Bits:
         """The bits of a text, asked once."""
-        name = hashlib.sha256(json.dumps([text.prompt, text.written]).encode()).hexdigest()
+        name = hashlib.sha256(json.dumps([text.prompt, text.written], allow_nan=False).encode()).hexdigest()
         if name not in self._known:
             self._known[name] = "".join("1" if bit else "0" for bit in ask())
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 with self._path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps([name, self._known[name]]) + "\n")
+                    file.write(json.dumps([name, self._known[name]], allow_nan=False) + "\n")
             except OSError as error:
                 raise EnvironmentFault(
                     f"Cannot write {self._path}: {error.strerror}",
@@ -264,7 +264,7 @@ class Endpoint:
         """See ``Draft``."""
 
     def _ask(self, route: str, body: dict[str, Any] | None) -> dict[str, Any]:
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else json.dumps(body, allow_nan=False).encode()
         request = urllib.request.Request(  # noqa: S310 - http and https alone come here
             self.url + route, data, {"Content-Type": "application/json"}
         )

@@ -35,7 +35,7 @@ class Api:
         kind = HTTPSConnection if self._secure else HTTPConnection
         connection = kind(self._host, self._port, timeout=self._timeout)
         try:
-            payload = None if body is None else json.dumps(body).encode()
+            payload = None if body is None else json.dumps(body, allow_nan=False).encode()
             connection.request(method, self._path + path, payload, self._headers)
             yield connection.getresponse()
         except (OSError, HTTPException) as error:

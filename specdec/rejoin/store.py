@@ -44,7 +44,10 @@ class Followed:
 def append(folder: Path, followed: Followed) -> None:
     """Keeps one line; flushed, so that nothing is lost when the check is ended."""
     with (folder / REJOINED).open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps({"schema": SCHEMA, **dataclasses.asdict(followed)}, ensure_ascii=True) + "\n")
+        lines.write(
+            json.dumps({"schema": SCHEMA, **dataclasses.asdict(followed)}, ensure_ascii=True, allow_nan=False)
+            + "\n"
+        )
 
 
 def read(folder: Path) -> tuple[Followed, ...]:
