@@ -66,7 +66,7 @@ def write(
         run="20261129T120000Z-abc123",
         status=status,
         experiment="exp",
-        configuration={},
+        configuration={"objective": {"ttft_ms": 1000, "tpot_ms": 50}},
         configuration_hash="0" * 12,
         started_utc=utc(ended - timedelta(minutes=5)),
         ended_utc=utc(ended),
