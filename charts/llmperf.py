@@ -31,8 +31,8 @@ from charts.objects import (
 )
 from charts.vllm_service import STAGING_SECONDS
 from specdec.errors import BadInputError, Mistake
+from specdec.experiment.prompt_fit import misfits
 from specdec.prompts.files import read as read_prompts
-from specdec.prompts.fit import misfits
 from specdec.prompts.sets import SHIPPED
 from specdec.prompts.sets import load as load_prompts
 from specdec.prompts.synthetic import SCHEME

@@ -20,8 +20,8 @@ from specdec.benchmark.secrecy import Secrets
 from specdec.catalog.models import same_model
 from specdec.errors import BadInputError, Mistake
 from specdec.experiment.loads import load_mistakes
+from specdec.experiment.prompt_fit import misfits
 from specdec.prompts import sets as prompt_sets
-from specdec.prompts.fit import misfits
 from specdec.text import is_printable, shortened, without_secrets
 
 if TYPE_CHECKING:

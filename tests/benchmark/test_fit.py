@@ -9,9 +9,9 @@ import pytest
 
 from specdec.benchmark.plan import Plan
 from specdec.errors import BadInputError
+from specdec.experiment.prompt_fit import most_tokens
 from specdec.experiment.reading import load
 from specdec.prompts import sets
-from specdec.prompts.fit import most_tokens
 
 EXPERIMENT = load(Path(__file__).parents[2] / "experiment.toml")
 URLS = {"baseline": "http://127.0.0.1:1", "speculative": "http://127.0.0.1:2"}
