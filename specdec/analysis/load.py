@@ -23,6 +23,7 @@ from specdec.analysis.cost import usd_per_million_tokens
 from specdec.analysis.crossing import crossings
 from specdec.analysis.load_sentences import answer, caveats, row_sentence
 from specdec.analysis.load_verdict import Capacity, LoadPoint, LoadRow, LoadVerdict, Served
+from specdec.analysis.moderation import common_spread
 from specdec.analysis.pairing import LogRatio, Pair, log_ratios
 from specdec.analysis.significance import JOINT_LEVEL, ReadTogether, decide, paired_ratio, row_level
 from specdec.metrics.objective import Objective, objective_of
@@ -51,14 +52,17 @@ class _Part:
 
 
 def read_together(judges: Mapping[float, RunJudge]) -> ReadTogether:
-    """What the rows of all loads know of each other, and the level at which all of them hold."""
-    return ReadTogether.of(
-        [
-            ((row.variant, row.against), log_ratios(row.alike, TPOT.of))
-            for judge in judges.values()
-            for row in judge.rows()
-        ]
-    )
+    """What the rows of all loads know of each other, and the level at which all of them hold.
+
+    The same prompts are asked at every load, so that a second load tells nothing new of how prompts differ:
+    that spread is learnt from the rows of the lowest load alone.
+    """
+    rows = [
+        [((row.variant, row.against), log_ratios(row.alike, TPOT.of)) for row in judge.rows()]
+        for judge in judges.values()
+    ]
+    known = ReadTogether.of([pair for of_load in rows for pair in of_load])
+    return replace(known, common=common_spread([row for _, row in rows[0]]))
 
 
 def judge_loads(

@@ -59,7 +59,7 @@ def test_the_answer_says_up_to_which_load_and_what_it_costs_above() -> None:
     verdict = judged(seed=2)
     assert verdict.sentence == over_load(verdict).sentence
     assert verdict.sentence == (
-        "Use speculation up to 2 requests in flight (it turns at 4.63, 3.23 to 6.41); from 8 on it costs"
+        "Use speculation up to 2 requests in flight (it turns at 4.63, 3 to 6.65); from 8 on it costs"
         " you 23%."
     )
     # The other parts are about the lowest load, and all rows of all loads hold together.
