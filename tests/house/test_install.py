@@ -71,7 +71,9 @@ def test_the_package_alone_measures_and_reports(alone: Path, elsewhere: Path) ->
     assert ratio == pytest.approx(3, rel=0.5), "three tokens a step, at the same time per step"
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("stacks",), ("estimate",), ("tune", "--help")])
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("stacks",), ("estimate",), ("tune", "--help"), ("forecast", "--help")]
+)
 def test_commands_of_the_package_alone(alone: Path, elsewhere: Path, arguments: tuple[str, ...]) -> None:
     done = _run(alone, *arguments, folder=elsewhere)
     assert done.returncode == 0, done.stderr
