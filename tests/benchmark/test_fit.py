@@ -53,6 +53,12 @@ def test_a_prompts_own_temperature_is_no_way_around(tmp_path: Path) -> None:
     plan(tmp_path, temperature=0.0)
 
 
-@pytest.mark.parametrize("name", sets.SHIPPED)
+@pytest.mark.parametrize("name", [name for name in sets.SHIPPED if name != "long"])
 def test_the_shipped_prompts_fit(name: str) -> None:
     assert all(most_tokens(prompt) + 600 + 7 <= 1024 for prompt in sets.load(name))
+
+
+def test_long_prompts_ask_for_a_longer_context() -> None:
+    benchmark = EXPERIMENT.benchmark.model_copy(update={"prompts": "long"})
+    with pytest.raises(BadInputError, match="may not fit"):
+        Plan.from_experiment(EXPERIMENT.model_copy(update={"benchmark": benchmark}), URLS)

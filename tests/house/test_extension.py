@@ -54,7 +54,7 @@ def test_an_instance_is_an_entry_of_the_catalogue_and_nothing_else(monkeypatch: 
     text = EXAMPLE.read_text(encoding="utf-8")
     experiment = parse(
         text.replace("trn2.48xlarge", new.type)
-        .replace("desired_nodes = 1", "desired_nodes = 1\nallow_unlisted_region = true")
+        .replace("[capacity]", "[capacity]\nallow_unlisted_region = true")
         .replace("devices = 4", "devices = 2")
     )
     made = charts.build(experiment, region="us-east-2", bucket="bucket")
