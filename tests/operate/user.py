@@ -18,6 +18,7 @@ from unittest import mock
 
 from specdec.catalog.addons import ADDONS
 from specdec.catalog.instances import INSTANCES
+from specdec.catalog.offers import OFFERS
 from specdec.cli import main
 from specdec.deployed.markers import markers
 from specdec.experiment.reading import load
@@ -113,7 +114,9 @@ class User:
         self._run("check before", "check", "--json")
         self._run_apart("check before, for people", "check")
         logs.delete_log_group(logGroupName=f"/aws/eks/{self.stack}/cluster")
-        self.aws.offer({region: good(region, self.kubernetes) for region in (FIRST, SECOND)})
+        # Capacity Blocks are asked for in every region that the catalogue knows.
+        known = {offer.region for listed in OFFERS.values() for offer in listed}
+        self.aws.offer({region: good(region, self.kubernetes) for region in (FIRST, SECOND, *known)})
         iam.create_user(UserName="engineer")
         iam.attach_user_policy(UserName="engineer", PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
         key = iam.create_access_key(UserName="engineer")["AccessKey"]
