@@ -80,13 +80,13 @@ def bucketed(chance: random.Random) -> Cost:
 
 
 def knee(chance: random.Random) -> Cost:
-    """Cheap up to a window, then dear."""
+    """Cheap up to a window, then expensive."""
     slope, place, factor = chance.uniform(0.02, 0.1), chance.randint(2, 12), chance.uniform(2, 6)
     return lambda k: 1 + slope * (k + factor * max(0, k - place))
 
 
 def saturating(chance: random.Random) -> Cost:
-    """The first positions are dear, further ones nearly free."""
+    """The first positions are expensive, further ones nearly free."""
     whole, reach = chance.uniform(0.5, 3.0), chance.uniform(2, 10)
     return lambda k: 1 + whole * (1 - math.exp(-k / reach))
 

@@ -54,7 +54,7 @@ class Mistake:
 
     Attributes:
         field: dotted path of the field, e.g. ``variants[1].draft``, or ``file:line``.
-        value: what was given, as the user wrote it.
+        value: what was given, as the user wrote it; None or an empty list where nothing was.
         problem: why it cannot be.
         remedy: what to write instead.
     """
@@ -65,7 +65,9 @@ class Mistake:
     remedy: str
 
     def __str__(self) -> str:
-        return printable(f"{self.field} = {shortened(repr(self.value))}: {self.problem}. {self.remedy}")
+        nothing = self.value is None or self.value in ([], ())
+        given = "" if nothing else f" = {shortened(repr(self.value))}"
+        return printable(f"{self.field}{given}: {self.problem}. {self.remedy}")
 
 
 SHOWN = 20

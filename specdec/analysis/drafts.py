@@ -1,6 +1,4 @@
-"""Drafts compared, each at its own best window: a cheap one that agrees seldom against a dear one that agrees
-often.
-"""
+"""Compares drafts, each at its own best window: cheap ones that agree rarely, costly ones that agree."""
 
 from __future__ import annotations
 

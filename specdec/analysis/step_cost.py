@@ -6,7 +6,7 @@ A step that verifies a window ``k`` costs ``1 + g(k)`` plain steps. One measured
 * *linear*: ``f + c k``, each position the same (Leviathan et al., arXiv 2211.17192, section 3.2, has f = 0);
 * *bucketed*: graphs are compiled for powers of two of tokens, and a step costs as much as the next larger;
 * *knee*: more tokens ride on the same pass over the weights until compute is used up, then each costs more;
-* *saturating*: the first tokens are dear (another kernel), further ones are nearly free.
+* *saturating*: the first tokens are expensive (another kernel), further ones are nearly free.
 
 With one window the estimate is the line through 1, and the other shapes make it less sure with the distance
 from what was measured. With more, every shape counts as much as it fits.

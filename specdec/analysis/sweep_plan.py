@@ -1,4 +1,4 @@
-"""A sweep where windows are dear: which to compile, in which order, and what it takes."""
+"""A sweep where windows are expensive: which to compile, in which order, and what it takes."""
 
 from __future__ import annotations
 

@@ -218,9 +218,9 @@ class Plan:
             if name in self.extra_body
         )
         if not self.targets:
-            found.append(Mistake("targets", [], "are none", "Name at least one"))
+            found.append(Mistake("targets", [], "none given", "Name at least one"))
         if not self.prompts:
-            found.append(Mistake("prompts", [], "are none", "Choose test cases that the prompt set has"))
+            found.append(Mistake("prompts", [], "none left", "Choose test cases that the prompt set has"))
         for name, least in (("output_tokens", 2), ("concurrency", 1), ("repeats", 1), ("warmup", 0)):
             value: int = getattr(self, name)
             if value < least:

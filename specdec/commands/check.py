@@ -25,7 +25,7 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
     """Look before spending: everything that would make the deployment fail, and what an hour costs.
 
     Reads only. Exit codes: 0 no blocker; 1 blockers; else 3 where the identity may not ask some question, and
-    4 where AWS left one unanswered: what is unknown is never taken for good.
+    4 where AWS left one unanswered: an unknown never counts as a pass.
     """
     from specdec import aws
     from specdec.deployed.clients import Clients, who

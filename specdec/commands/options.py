@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Number(click.FloatRange):
-    """A number within a range; NaN and infinity are none."""
+    """A number within a range; NaN and infinity are refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number, or a usage error."""

@@ -18,7 +18,7 @@ NAME = r"^[a-z][a-z0-9-]*[a-z0-9]$"
 
 
 class Section(BaseModel):
-    """A table of the experiment file. A misspelt key in an hour-long deploy is dear, so unknown keys are
+    """A table of the experiment file. A misspelt key in an hour-long deploy is expensive, so unknown keys are
     refused.
     """
 
@@ -323,7 +323,7 @@ class VariantSettings:
 
 
 class Variant(Section):
-    """One service. What it leaves out it has from ``serving``; a variant without a draft is a baseline."""
+    """One service. Unset fields fall back to ``serving``; a variant without a draft is a baseline."""
 
     name: str = Field(pattern=NAME, max_length=32, description="name in reports, metrics and records")
     service: str = Field(

@@ -340,7 +340,7 @@ def _budget_regions(regions: tuple[str, ...], guards: Guards) -> Iterator[Mistak
         yield Mistake(
             "guards.monthly_budget_usd",
             guards.monthly_budget_usd,
-            f"cannot be: CloudFormation makes no budgets in {', '.join(without)}",
+            f"is not possible: CloudFormation cannot create budgets in {', '.join(without)}",
             "Remove it and make the budget in the console, where it is of the account; the scale_down guards"
             " work everywhere",
         )

@@ -1,4 +1,4 @@
-"""Copies what is dear to make again from one bucket to another: resumable, verified, markers last."""
+"""Copies what is expensive to make again from one bucket to another: resumable, verified, markers last."""
 
 from __future__ import annotations
 

@@ -332,7 +332,7 @@ def _described(service: str, kind: str, name: str, region: str, kept: str | None
 
 def _handle(clients: Clients, kind: str, found: str) -> str | None:
     """What to call a tagged thing by to remove it, or None where it is gone: tags outlive their resource by
-    an hour or so, and of the two dear kinds, and of placement groups, EC2 says whether they still exist.
+    an hour or so, and of the two expensive kinds, and of placement groups, EC2 says whether they still exist.
     """
     if kind == "instance":
         filters = [{"Name": "instance-id", "Values": [found]}]

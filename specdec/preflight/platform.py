@@ -36,7 +36,7 @@ SERVICES = (
 
 
 def kubernetes(scope: Scope) -> Iterator[Finding]:
-    """The Kubernetes version must be offered, and is six times dearer once it is in extended support."""
+    """The Kubernetes version must be offered, and costs six times as much once it is in extended support."""
     wanted = scope.experiment.cluster.kubernetes_version
     with calls():
         answer = pages(scope.clients("eks"), "describe_cluster_versions", "clusterVersions")

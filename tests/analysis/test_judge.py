@@ -174,7 +174,7 @@ def test_two_drafts_are_compared() -> None:
     first, second = found.drafts
     assert first.speedup > second.speedup
     assert first.acceptance_to_match is None
-    # The cheap draft needs less acceptance than the dear one for the same speed, and more than it has.
+    # The cheap draft needs less acceptance than the expensive one for the same speed, and more than it has.
     assert second.acceptance_to_match is not None
     assert second.acceptance < second.acceptance_to_match < first.acceptance
 

@@ -202,14 +202,14 @@ def test_blocks_are_looked_for_wherever_the_experiment_could_run(aws: StubbedAws
         (place.region, place.experiment.capacity.instance_type) for place in blocks.places(scope)
     ] == PLACES
     answers: list[list[dict[str, Any]]] = [[] for _ in PLACES]
-    answers[0] = [offered("cb-dear", "1000.1", "us-east-2a"), offered("cb-own", "858.26", "us-east-2a")]
+    answers[0] = [offered("cb-costly", "1000.1", "us-east-2a"), offered("cb-own", "858.26", "us-east-2a")]
     answers[4] = [offered("cb-cheap", "228.77", "us-east-1d")]
     for answer in answers[:5]:
         aws.answers("ec2", "describe_capacity_block_offerings", {"CapacityBlockOfferings": answer})
     aws.fails("ec2", "describe_capacity_block_offerings", "OptInRequired", status=401)
     aws.answers("ec2", "describe_capacity_block_offerings", {"CapacityBlockOfferings": []})
     *offers, missed = blocks.blocks(scope)
-    assert [finding.what.rpartition("(")[2] for finding in offers] == ["cb-cheap)", "cb-own)", "cb-dear)"]
+    assert [finding.what.rpartition("(")[2] for finding in offers] == ["cb-cheap)", "cb-own)", "cb-costly)"]
     assert "trn1.32xlarge in us-east-1, 1 x 24 h from 2026-12-01 11:30 UTC for 228.77 USD" in offers[0].what
     assert "us-west-2" in missed.what
     # What the cheapest one says to put into the file makes an experiment that is sound.

@@ -436,7 +436,7 @@ def test_vllm_that_is_not_installed_says_what_to_run(monkeypatch: pytest.MonkeyP
 
 
 def test_vllm_needs_a_model() -> None:
-    with pytest.raises(BadInputError, match="--model = None: is missing"):
+    with pytest.raises(BadInputError, match="--model: is missing"):
         VllmCpu(model=None)
 
 
