@@ -9,35 +9,37 @@ index is named.
 
 from __future__ import annotations
 
-import re
 import subprocess
 import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any
 
+from packaging import tags
+from packaging.utils import parse_wheel_filename
+
 ROOT = Path(__file__).parents[1]
 POD = ROOT / "charts" / "pod"
 SOURCES = ROOT / "scripts" / "pod_requirements"
 PYTHON, PLATFORM = "3.12", "x86_64-manylinux_2_28"
 
-_PLATFORMS = re.compile(r"any|(manylinux_2_(\d+)|manylinux1|manylinux2010|manylinux2014)_x86_64")
+_VERSION, _GLIBC_MINOR = (3, 12), 28
+_PLATFORMS = [
+    *(f"manylinux_2_{minor}_x86_64" for minor in range(_GLIBC_MINOR, 4, -1)),
+    # Older names of 2.17, 2.12 and 2.5 (PEP 600).
+    "manylinux2014_x86_64",
+    "manylinux2010_x86_64",
+    "manylinux1_x86_64",
+]
+_TAGS = {
+    *tags.cpython_tags(_VERSION, platforms=_PLATFORMS),
+    *tags.compatible_tags(_VERSION, platforms=_PLATFORMS),
+}
 
 
 def fits(wheel: str) -> bool:
     """Whether a wheel's name says that it runs on the pod's Python and platform."""
-    python, abi, platform = wheel.removesuffix(".whl").rsplit("-", 3)[1:]
-    if not any(
-        tag in f"{one}-{abi}" for one in python.split(".") for tag in ("cp312-cp312", "py3-none", "py2-none")
-    ) and not (
-        abi == "abi3" and any(one.startswith("cp3") and int(one[3:]) <= 12 for one in python.split("."))
-    ):
-        return False
-    for one in platform.split("."):
-        match = _PLATFORMS.fullmatch(one)
-        if match and (match[2] is None or int(match[2]) <= 28):
-            return True
-    return False
+    return not _TAGS.isdisjoint(parse_wheel_filename(wheel)[3])
 
 
 def lock(name: str) -> str:

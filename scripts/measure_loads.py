@@ -4,7 +4,6 @@ and whether a starved client is told. Prints Markdown.
 uv run python scripts/measure_loads.py                  # loads 1, 8, 64 and 256, about half a minute
 uv run python scripts/measure_loads.py --batch          # against a server whose step grows with the batch
 uv run python scripts/measure_loads.py --starve         # with more busy processes than processors beside it
-uv run python scripts/measure_loads.py --with aiperf    # the same loads by aiperf, one call per load
 
 Server and client are processes of their own; the truth of a point is what the server did in that very point.
 """

@@ -218,7 +218,6 @@ STACKS = {
             host_copies=_NATIVE_COPIES,
             start_minutes=_NATIVE_START,
             samples=True,
-            compiles_on_cpu=True,
             defects=("no plain draft model", "compile cache not reused (aws-neuron-sdk#1368)"),
             sources=(_DLC, _MIGRATION, _EAGLE3_DESIGN, "aws-neuron/aws-neuron-sdk#1368"),
         ),
@@ -241,7 +240,6 @@ STACKS = {
             host_copies=_NATIVE_COPIES,
             start_minutes=_NATIVE_START,
             samples=True,
-            compiles_on_cpu=True,
             defects=(
                 "no plain draft model",
                 "NEURON_COMPILED_ARTIFACTS is documented but not read (vllm-neuron#37)",
@@ -288,7 +286,6 @@ STACKS = {
             # The default since 2.33; named so that the artifact's key says which route compiled it.
             environment={"VLLM_NEURON_BACKEND": "neuron_native"},
             samples=True,
-            compiles_on_cpu=True,
             defects=(
                 "no plain draft model",
                 "asynchronous scheduling goes off with speculation",

@@ -93,7 +93,6 @@ class ServingStack:
         start_minutes: minutes of a first start, compiling included, shortest and longest seen.
         samples: whether it samples at a temperature above 0 with a draft too.
         environment: what every server of it is told beside what its generation needs.
-        compiles_on_cpu: whether its graphs without a draft can be compiled on a node without accelerators.
         defects: what is known to go wrong.
         sources: where this was read, with dates.
     """
@@ -114,7 +113,6 @@ class ServingStack:
     start_minutes: tuple[float, float]
     samples: bool = False
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    compiles_on_cpu: bool = False
     defects: tuple[str, ...]
     sources: tuple[str, ...]
 

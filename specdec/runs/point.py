@@ -9,10 +9,10 @@ from typing import Literal
 
 from specdec.runs import strict
 
-PointEnd = Literal["complete", "time", "saturated", "settled", "interrupted"]
+PointEnd = Literal["complete", "time", "saturated", "interrupted"]
 """``complete``: every request of the plan was sent. ``time``: the cap on time per point passed first.
 ``saturated``: not begun or not gone on with, since no variant's throughput grew any more at a lower load.
-``settled``: every row at this load was decided before its last visit. ``interrupted``: the run ended."""
+``interrupted``: the run ended."""
 
 LATE = 0.005
 """Seconds by which the client may be late at one wake-up in a hundred. Above it the times of a point say more
