@@ -12,7 +12,7 @@ import click
 
 from specdec import console, interrupts
 from specdec.commands import load_options
-from specdec.commands.options import Number, NumberList, objective_options
+from specdec.commands.options import Number, NumberList, objective_options, out_option
 from specdec.commands.request_options import changes as request_changes
 from specdec.commands.request_options import request_options
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
@@ -152,13 +152,7 @@ _CHANGEABLE = (
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Fixes order and arrivals.  [default: 1]")
 @click.option("--stall-seconds", type=Number(0.001, 1e6), help="Deadline without a byte.  [default: 120]")
 @click.option("--request-seconds", type=Number(0.001, 1e6), help="Deadline of a request.  [default: 1800]")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    help="Folder for the run's own folder.",
-)
+@out_option
 @click.option("--json", "as_json", is_flag=True, help="Print manifest and summary as one JSON object.")
 def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) -> int:
     """Measure OpenAI-compatible endpoints against each other, exactly.

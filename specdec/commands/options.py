@@ -97,3 +97,19 @@ def one_of(experiment: Experiment, region: str | None) -> str:
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+runs_option = click.option(
+    "--runs",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder of the runs on this machine.",
+)
+
+out_option = click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder for the run's own folder.",
+)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from specdec import console, interrupts
+from specdec.commands.options import out_option
 from specdec.errors import EXIT_INTERRUPTED, EXIT_OK, BadInputError, EnvironmentFault, Mistake
 
 if TYPE_CHECKING:
@@ -28,13 +29,7 @@ _LAST_PORT = 65535
     default=Path("experiment.toml"),
     show_default=True,
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    help="Folder for the run's own folder.",
-)
+@out_option
 @click.option(
     "--engine",
     "name",

@@ -8,18 +8,13 @@ from pathlib import Path
 import click
 
 from specdec import console, interrupts
+from specdec.commands.options import runs_option
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
 
 
 @click.command()
 @click.argument("name", metavar="[RUN]", required=False)
-@click.option(
-    "--runs",
-    type=click.Path(path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    help="Folder of the runs on this machine.",
-)
+@runs_option
 @click.option("--baseline", "url", metavar="URL", help="The baseline's server.  [default: the run's own]")
 @click.option(
     "--scorer",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from specdec import console
-from specdec.commands.options import json_option, objective_options
+from specdec.commands.options import json_option, objective_options, runs_option
 from specdec.errors import EXIT_FAILED, EXIT_OK, BadInputError, Mistake
 
 if TYPE_CHECKING:
@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("names", metavar="[RUN [RUN]]", nargs=-1)
-@click.option(
-    "--runs",
-    type=click.Path(path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    help="Folder of the runs on this machine.",
-)
+@runs_option
 @click.option("--stack", metavar="NAME", help="Take the run from the bucket of this deployed stack.")
 @click.option(
     "--region", help="Region of the stack or bucket.  [default: the one that the stack's name ends with]"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specdec import console, interrupts
-from specdec.commands.options import Number, experiment_option, json_option
+from specdec.commands.options import Number, experiment_option, json_option, runs_option
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
 
 if TYPE_CHECKING:
@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", metavar="[RUN]", required=False)
-@click.option(
-    "--runs",
-    type=click.Path(path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    help="Folder of the runs on this machine.",
-)
+@runs_option
 @click.option(
     "--sweep", metavar="K,K,...", help="Measure these windows on this machine's engine first, e.g. 3,5,9."
 )
