@@ -48,6 +48,7 @@ NOT_COMPILED: dict[str, st.SearchStrategy[Any]] = {
     "serving.allocation": st.just("device-plugin"),
     "serving.neighbours": st.sampled_from(["devicegroup", "none"]),
     "serving.startup_minutes": st.integers(5, 720),
+    "serving.security": st.sampled_from(["capabilities", "privileged"]),
     "serving.hf_token_secret": st.text(min_size=1),
     "variant.name": st.from_regex(r"[a-z]{3,20}", fullmatch=True),
     "variant.service": st.from_regex(r"[a-z]{3,20}", fullmatch=True),
