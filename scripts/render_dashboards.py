@@ -104,7 +104,7 @@ def shown(properties: dict[str, Any], data: dict[Place, Counter[float]]) -> list
     values: dict[str, float] = {}
     found: list[tuple[str, float, str]] = []
     expressions: list[dict[str, Any]] = []
-    for row in properties["metrics"]:
+    for row in properties.get("metrics", ()):  # an alarm widget has none
         words = [word for word in row if isinstance(word, str)]
         options: dict[str, Any] = row[-1] if isinstance(row[-1], dict) else {}
         if not words:
