@@ -34,8 +34,8 @@ def reports_proposals(records: Sequence[RequestRecord]) -> bool:
 
 def proposed_and_accepted(records: Sequence[RequestRecord]) -> tuple[int, int]:
     """Sums of the server's counts; meaningful where ``reports_proposals`` holds."""
-    told = [record.server for record in records if record.server is not None]
-    return sum(server.draft_tokens for server in told), sum(server.accepted_tokens for server in told)
+    servers = [record.server for record in records if record.server is not None]
+    return sum(server.draft_tokens for server in servers), sum(server.accepted_tokens for server in servers)
 
 
 def drafted_steps(records: Sequence[RequestRecord], *, every: int, proposal: float | None) -> int:
@@ -47,11 +47,11 @@ def drafted_steps(records: Sequence[RequestRecord], *, every: int, proposal: flo
         proposal: mean tokens per proposal over the run (see ``mean_proposal``), used where the server tells
             proposed tokens per request but not in how many steps.
     """
-    told = [record.server for record in records if record.server is not None]
-    if told and all(server.drafts is not None for server in told):
-        return min(every, sum(server.drafts or 0 for server in told))
-    if told and proposal is not None:
-        return min(every, round(sum(server.draft_tokens for server in told) / proposal))
+    servers = [record.server for record in records if record.server is not None]
+    if servers and all(server.drafts is not None for server in servers):
+        return min(every, sum(server.drafts or 0 for server in servers))
+    if servers and proposal is not None:
+        return min(every, round(sum(server.draft_tokens for server in servers) / proposal))
     return every
 
 
@@ -78,12 +78,12 @@ def acceptance(
         None when neither stream nor server can tell.
     """
     read = (
-        [found for record in records if (found := read_steps(record)) is not None]
+        [steps for record in records if (steps := read_steps(record)) is not None]
         if source is not None
         else []
     )
-    every = sum(len(found.tokens) for found in read)
-    emitted = sum(sum(found.tokens) for found in read)
+    every = sum(len(steps.tokens) for steps in read)
+    emitted = sum(sum(steps.tokens) for steps in read)
     proposed = accepted = None
     if told:
         proposed, accepted = proposed_and_accepted(records)
@@ -93,7 +93,7 @@ def acceptance(
             source, emitted, every = "server-per-request", sum(totals), sum(totals) - accepted
     if source is None or not every:
         return None
-    sizes = Counter(size for found in read for size in found.uncut)
+    sizes = Counter(size for steps in read for size in steps.uncut)
     drafted = (
         drafted_steps(records, every=every, proposal=mean_proposal(counters)) if window is not None else None
     )

@@ -93,19 +93,21 @@ def resampled_strains(
     weights: NDArray[np.float64] = rng.multinomial(
         len(prompts), np.full(len(prompts), 1 / len(prompts)), size=draws
     ).astype(np.float64)
-    found: dict[str, list[float | None]] = {}
+    carried_loads: dict[str, list[float | None]] = {}
     for variant, points in variants.items():
         quantiles = [_weighted_quantiles(points[load], prompts, weights, share) for load in loads]
-        found[variant] = [carried(loads, [float(q[draw]) for q in quantiles])[0] for draw in range(draws)]
-    return found
+        carried_loads[variant] = [
+            carried(loads, [float(q[draw]) for q in quantiles])[0] for draw in range(draws)
+        ]
+    return carried_loads
 
 
 def strains_of(records: Sequence[RequestRecord], objective: Objective) -> dict[str, list[float]]:
     """Strain of every request, failed ones too, by prompt."""
-    found: dict[str, list[float]] = {}
+    strains: dict[str, list[float]] = {}
     for record in records:
-        found.setdefault(record.prompt, []).append(objective.strain(record))
-    return found
+        strains.setdefault(record.prompt, []).append(objective.strain(record))
+    return strains
 
 
 def _weighted_quantiles(

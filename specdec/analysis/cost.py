@@ -90,7 +90,7 @@ def token_cost(
     if mean_in_flight is None or seconds <= 0:
         return None
     rate = mean_in_flight * sum(record.output_tokens or 0 for record in counted) / seconds
-    whole = usd_per_million_tokens(price.usd_per_hour, rate)
+    node_usd = usd_per_million_tokens(price.usd_per_hour, rate)
     return TokenCost(
-        tokens_per_second=rate, in_flight=mean_in_flight, share_usd=whole * node_share, node_usd=whole
+        tokens_per_second=rate, in_flight=mean_in_flight, share_usd=node_usd * node_share, node_usd=node_usd
     )

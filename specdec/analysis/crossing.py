@@ -35,10 +35,10 @@ def crossings(loads: Sequence[float], ratio_at: RatioAt) -> tuple[Crossing, ...]
         loads: measured, ascending.
         ratio_at: the ratio at any load from the first to the last.
     """
-    told = [(load, side) for load in loads if (side := _side(ratio_at(load))) != 0]
+    sides = [(load, side) for load in loads if (side := _side(ratio_at(load))) != 0]
     return tuple(
         _between(low, high, side, loads, ratio_at)
-        for (low, side), (high, other) in pairwise(told)
+        for (low, side), (high, other) in pairwise(sides)
         if side != other
     )
 

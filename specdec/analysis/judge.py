@@ -77,14 +77,14 @@ def judge(
         for load in loads
     }
     known = read_together(judges)
-    found = judge_loads(judges, known, exact)
+    load_verdict = judge_loads(judges, known, exact)
     lowest = judges[loads[0]].verdict(known)
     return replace(
         lowest,
-        sentence=found.sentence or lowest.sentence,
-        caveats=(*found.caveats, *lowest.caveats),
+        sentence=load_verdict.sentence or lowest.sentence,
+        caveats=(*load_verdict.caveats, *lowest.caveats),
         load=loads[0],
-        loads=found,
+        loads=load_verdict,
     )
 
 
@@ -277,7 +277,7 @@ class RunJudge:
             model = experiment.model(experiment.serving.target)
         except KeyError:
             return ()
-        found: list[Roofline] = []
+        rooflines: list[Roofline] = []
         for variant in self.manifest.variants:
             tpots = [m.tpot.mean for m in measurements if m.variant == variant and m.tpot is not None]
             records = self.of(variant)
@@ -295,7 +295,7 @@ class RunJudge:
                     (record.prompt_tokens or 0) + (record.output_tokens or 0) / 2 for record in records
                 ),
             )
-            found.append(
+            rooflines.append(
                 roofline(
                     variant,
                     instance=instance,
@@ -304,12 +304,12 @@ class RunJudge:
                     speculative=variant in self.speculative,
                 )
             )
-        return tuple(found)
+        return tuple(rooflines)
 
     def source_list(self) -> tuple[tuple[str, str], ...]:
         """What the numbers were taken from."""
         counts = Counter(record.token_source for record in self.ok)
-        found = [
+        rows = [
             (
                 "token counts",
                 ", ".join(f"{source} ({count} requests)" for source, count in sorted(counts.items())),
@@ -317,11 +317,11 @@ class RunJudge:
         ]
         for name, source in self.sources.items():
             said = "server-per-request" if self.told[name] else source or "cannot be told"
-            found.append((f"tokens per step of {name}", said))
-        found.append(("step arithmetic", f"{self.convention.name}: {self.convention.source}"))
+            rows.append((f"tokens per step of {name}", said))
+        rows.append(("step arithmetic", f"{self.convention.name}: {self.convention.source}"))
         if self.price is not None:
             date = f", {self.price.date}" if self.price.date else ""
-            found.append(
+            rows.append(
                 (
                     "price",
                     (
@@ -330,7 +330,7 @@ class RunJudge:
                     ),
                 )
             )
-        return tuple(found)
+        return tuple(rows)
 
 
 def _by_row(records: Iterable[RequestRecord]) -> dict[tuple[str, str], list[RequestRecord]]:

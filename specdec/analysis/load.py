@@ -99,7 +99,7 @@ class _Loads:
         served = tuple(
             self.served(variant, load) for variant in self.first.manifest.variants for load in self.loads
         )
-        found = LoadVerdict(
+        verdict = LoadVerdict(
             unit="in flight" if all(record.rate is None for record in self.records) else "per second",
             loads=self.loads,
             level=JOINT_LEVEL,
@@ -110,11 +110,11 @@ class _Loads:
             sentence="",
             caveats=(),
         )
-        found = replace(
-            found, rows=tuple(replace(row, says=row_sentence(row, found.unit)) for row in found.rows)
+        verdict = replace(
+            verdict, rows=tuple(replace(row, says=row_sentence(row, verdict.unit)) for row in verdict.rows)
         )
-        said = caveats(found, self.first.manifest.points, self.changed_acceptance())
-        return replace(found, sentence=answer(found) if self.complete else "", caveats=said)
+        said = caveats(verdict, self.first.manifest.points, self.changed_acceptance())
+        return replace(verdict, sentence=answer(verdict) if self.complete else "", caveats=said)
 
     def row(self, variant: str, prompt_class: str) -> LoadRow:
         parts = {load: self.parts(variant, prompt_class, load) for load in self.loads}
@@ -217,10 +217,13 @@ class _Loads:
             }
             for variant in self.first.manifest.variants
         }
-        whole = {variant: points for variant, points in strains.items() if all(points.values())}
-        drawn = resampled_strains(self.loads, whole, objective.share)
-        reference = next((name for name in self.first.baselines if name in whole), None)
-        return tuple(self.capacity(name, whole, drawn, reference, served, objective) for name in whole)
+        complete_strains = {variant: points for variant, points in strains.items() if all(points.values())}
+        drawn = resampled_strains(self.loads, complete_strains, objective.share)
+        reference = next((name for name in self.first.baselines if name in complete_strains), None)
+        return tuple(
+            self.capacity(name, complete_strains, drawn, reference, served, objective)
+            for name in complete_strains
+        )
 
     def capacity(
         self,
@@ -269,7 +272,7 @@ class _Loads:
         must not depend on load, since whether a proposal is accepted depends on the text alone.
         """
         tests = [(v, load) for v in self.first.speculative for load in self.loads[1:]]
-        found: list[tuple[str, float, float]] = []
+        changes: list[tuple[str, float, float]] = []
         for variant, load in tests:
             own = {(r.test_case, r.prompt, r.repeat): r for r in self.first.of(variant)}
             paired = [
@@ -286,8 +289,8 @@ class _Loads:
                 level=row_level(len(tests)),
             )
             if ratio is not None and decide(ratio.interval) in ("helps", "hurts"):
-                found.append((variant, load, 1 / ratio.value))
-        return tuple(found)
+                changes.append((variant, load, 1 / ratio.value))
+        return tuple(changes)
 
 
 def _part(row: RowSource, *, counts: bool) -> _Part:

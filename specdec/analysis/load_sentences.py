@@ -20,9 +20,9 @@ def shown(load: float) -> str:
 def row_sentence(row: LoadRow, unit: LoadUnit) -> str:
     """One class of one variant, for someone who reads only it."""
     loads = [point.load for point in row.points]
-    told = [point for point in row.points if point.decision in ("helps", "hurts")]
+    decided_points = [point for point in row.points if point.decision in ("helps", "hurts")]
     helps, hurts = row.helps_up_to, row.hurts_from
-    if not told:
+    if not decided_points:
         same = all(point.decision == "no difference" for point in row.points)
         return "no significant difference at any load" if same else "undecided at every load"
     if len(row.crossings) > 1 or (helps is not None and hurts is not None and helps > hurts):
@@ -108,8 +108,8 @@ def _advice(rows: Sequence[LoadRow], verdict: LoadVerdict) -> str:
         return f"leave speculation off from {shown(hurts)} {unit} on, where it costs you {cost}."
     crossing = ""
     if len(rows) == 1 and row.crossings:
-        found = row.crossings[0]
-        crossing = f" (it turns at {shown(found.load)}, {shown(found.low)} to {shown(found.high)})"
+        turn = row.crossings[0]
+        crossing = f" (it turns at {shown(turn.load)}, {shown(turn.low)} to {shown(turn.high)})"
     return (
         f"use speculation up to {shown(helps)} {unit}{crossing}; from {shown(hurts)} on it costs you {cost}."
     )
@@ -199,7 +199,8 @@ def _named(points: Sequence[Point]) -> str:
     for point in points:
         loads.setdefault(point.variant, []).append(point.load)
     return "; ".join(
-        f"{variant} {', '.join(shown(load) for load in sorted(found))}" for variant, found in loads.items()
+        f"{variant} {', '.join(shown(load) for load in sorted(variant_loads))}"
+        for variant, variant_loads in loads.items()
     )
 
 

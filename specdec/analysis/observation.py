@@ -68,7 +68,7 @@ def observe(
         None when no prompt has both steps that can be read and a baseline.
     """
     proposal = mean_proposal(counters)
-    told = reports_proposals(every or variant)
+    reported = reports_proposals(every or variant)
     usable = convention.usable(window)
     rows: list[tuple[list[int], int, int, int, float, float]] = []
     sequences: list[tuple[tuple[int, ...], ...]] = []
@@ -77,27 +77,27 @@ def observe(
             value for record in baseline if record.prompt == prompt and (value := TPOT.of(record)) is not None
         ]
         read = [
-            (record, found)
+            (record, steps)
             for record in variant
-            if record.prompt == prompt and (found := read_steps(record)) is not None
+            if record.prompt == prompt and (steps := read_steps(record)) is not None
         ]
         if not plain or not read:
             continue
         sizes = [0] * (usable + 1)
-        for _, found in read:
-            for size in found.uncut:
+        for _, steps in read:
+            for size in steps.uncut:
                 sizes[min(max(size, 1), usable + 1) - 1] += 1
-        count = sum(len(found.tokens) for _, found in read)
+        count = sum(len(steps.tokens) for _, steps in read)
         records = [record for record, _ in read]
         drafted = (
             drafted_steps(records, every=count, proposal=proposal)
             if any(record.server for record in records)
-            else count * (not told)
+            else count * (not reported)
         )
-        tokens = sum(sum(found.tokens) for _, found in read)
-        sequences.append(tuple(_separate(found.tokens, usable + 1) for _, found in read))
+        tokens = sum(sum(steps.tokens) for _, steps in read)
+        sequences.append(tuple(_separate(steps.tokens, usable + 1) for _, steps in read))
         rows.append(
-            (sizes, count, drafted, tokens, sum(found.seconds for _, found in read), sum(plain) / len(plain))
+            (sizes, count, drafted, tokens, sum(steps.seconds for _, steps in read), sum(plain) / len(plain))
         )
     if not rows:
         return None

@@ -61,8 +61,8 @@ def is_idle(records: Sequence[RequestRecord]) -> bool:
     """Whether no step of these requests emitted more than one token, though steps can be read: nothing was
     proposed, or nothing kept.
     """
-    read = [found for record in records if (found := read_steps(record)) is not None]
-    return bool(read) and all(size == 1 for found in read for size in found.tokens)
+    read = [steps for record in records if (steps := read_steps(record)) is not None]
+    return bool(read) and all(size == 1 for steps in read for size in steps.tokens)
 
 
 def merges(records: Sequence[RequestRecord], most: int) -> bool:

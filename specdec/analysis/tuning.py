@@ -48,9 +48,9 @@ def windows_of(evidence: Evidence) -> tuple[WindowAdvice, ...]:
         sums: dict[int, list[float]] = {window: [] for window in measured.windows}
         for case in evidence.test_cases:
             observations = [
-                found
+                observation
                 for variant, window in zip(measured.variants, measured.windows, strict=True)
-                if (found := _observe(evidence, variant, window, case)) is not None
+                if (observation := _observe(evidence, variant, window, case)) is not None
             ]
             if not observations:
                 continue
@@ -61,12 +61,12 @@ def windows_of(evidence: Evidence) -> tuple[WindowAdvice, ...]:
                 sums[window].append(tpot)
             advice.append(advise(measured, [model], test_case=case, tpots=tpots))
         if models:
-            whole = {
+            mean_tpots = {
                 window: sum(values) / len(values)
                 for window, values in sums.items()
                 if len(values) == len(models)
             }
-            advice.append(advise(measured, models, test_case=None, tpots=whole))
+            advice.append(advise(measured, models, test_case=None, tpots=mean_tpots))
     return tuple(advice)
 
 
@@ -105,7 +105,7 @@ def _observe(evidence: Evidence, variant: str, window: int, case: str) -> Observ
     """None also where nothing was ever proposed, which says nothing about a window, and where prompts are too
     few to resample.
     """
-    found = observe(
+    observation = observe(
         evidence.of(evidence.baselines[0], case),
         evidence.of(variant, case),
         convention=evidence.convention,
@@ -114,5 +114,7 @@ def _observe(evidence: Evidence, variant: str, window: int, case: str) -> Observ
         every=evidence.of(variant),
     )
     return (
-        found if found is not None and found.drafted.sum() > 0 and len(found.steps) >= MIN_PROMPTS else None
+        observation
+        if observation is not None and observation.drafted.sum() > 0 and len(observation.steps) >= MIN_PROMPTS
+        else None
     )

@@ -348,9 +348,9 @@ def _recorded(plan: Plan, prompts: str | None, limits: dict[str, float | None]) 
     if prompts is not None:
         changed["prompts"] = prompts
     configuration = {**plan.configuration, "benchmark": {**before, **changed}}
-    given = {name: limit for name, limit in limits.items() if limit is not None}
-    if given:
-        configuration["objective"] = {**(configuration.get("objective") or {}), **given}
+    objective = {name: limit for name, limit in limits.items() if limit is not None}
+    if objective:
+        configuration["objective"] = {**(configuration.get("objective") or {}), **objective}
     if "variants" not in configuration:
         configuration["variants"] = [
             {"name": target.variant, "url": target.address} for target in plan.targets

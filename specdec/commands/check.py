@@ -37,23 +37,23 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
     workload = workload_of(experiment)
     regions = (one_of(experiment, region),) if region else experiment.regions
     session = aws.session()
-    found: dict[str, list[Finding]] = {}
+    findings_by_region: dict[str, list[Finding]] = {}
     for name in regions:
         clients = Clients(session, name)
         account, caller = who(clients)
         scope = Scope(experiment, name, clients, account, caller, workload, today(), hours)
         with console.progress(f"checking {name}") as progress:
-            found[name] = run(
+            findings_by_region[name] = run(
                 scope, on_done=lambda what, done, total, step=progress: step.update(what, done, total)
             )
     if as_json:
         console.show_json(
-            {name: [finding.plain() for finding in findings] for name, findings in found.items()}
+            {name: [finding.plain() for finding in findings] for name, findings in findings_by_region.items()}
         )
     else:
-        for name, findings in found.items():
+        for name, findings in findings_by_region.items():
             show(name, findings)
-    return status([finding for findings in found.values() for finding in findings])
+    return status([finding for findings in findings_by_region.values() for finding in findings])
 
 
 def show(region: str, findings: list[Finding]) -> None:

@@ -80,9 +80,9 @@ def _candidate(candidate: Candidate) -> None:
     if candidate.devices is not None and candidate.tensor_parallel_degree is not None:
         devices, degree = candidate.devices, candidate.tensor_parallel_degree
         shape += f", {devices} device{'s' if devices > 1 else ''} a service, TP{degree}"
-    nodes, whole = candidate.node_usd_per_hour, candidate.usd_per_hour
+    nodes, total = candidate.node_usd_per_hour, candidate.usd_per_hour
     hour = "price not known" if nodes is None else f"{nodes:.2f} USD an hour for nodes"
-    hour += "" if whole is None else f", {whole:.2f} with everything"
+    hour += "" if total is None else f", {total:.2f} with everything"
     console.show(f"  {candidate.instance_type}{' (yours)' if candidate.own else ''}: {shape}: {hour}")
     if candidate.price:
         console.show(f"    node price: {candidate.price}")

@@ -111,7 +111,7 @@ def command(
         for draft in made:
             opening.callback(draft.close)
         with console.progress("reading answers") as step:
-            found = forecast(
+            result = forecast(
                 sources,
                 vocabulary,
                 made,
@@ -121,13 +121,13 @@ def command(
                 budget=budget,
                 on_progress=step.update,
             )
-    page = forecast_page.write(found, out, _rented(experiment) if experiment else ())
+    page = forecast_page.write(result, out, _rented(experiment) if experiment else ())
     if as_json:
         import dataclasses
 
-        console.show_json(json_of(dataclasses.asdict(found)))
+        console.show_json(json_of(dataclasses.asdict(result)))
     else:
-        _show(found)
+        _show(result)
     console.say(f"forecast: {page}")
     return EXIT_OK
 
@@ -215,7 +215,7 @@ def _rented(experiment: Experiment) -> tuple[Rented, ...]:
     from specdec.report.forecast_page import Rented
 
     model = experiment.model(experiment.serving.target)
-    found: list[Rented] = []
+    rentals: list[Rented] = []
     for instance in INSTANCES.values():
         price = known_price(instance.type, experiment.capacity.purchase, experiment.regions[0])
         # A fifth of the memory stays for the cache and the compiled graphs.
@@ -238,8 +238,8 @@ def _rented(experiment: Experiment) -> tuple[Rented, ...]:
         seen = f"{price.purchase}, {price.source}" + (f", {price.date}" if price.date else "")
         name = f"{instance.type}, {devices} of {instance.devices} chips"
         low, high, _ = efficiencies(instance)
-        found.append(Rented(name, share, (limit / high, limit / low), seen))
-    return tuple(found)
+        rentals.append(Rented(name, share, (limit / high, limit / low), seen))
+    return tuple(rentals)
 
 
 def _show(found: Forecast) -> None:

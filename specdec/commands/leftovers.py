@@ -31,21 +31,21 @@ def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
 
     experiment = load(experiment_path)
     session = aws.session()
-    found: list[Leftover] = []
+    leftovers: list[Leftover] = []
     for name in (region,) if region else experiment.regions:
         clients = Clients(session, name)
         who(clients)
         with console.progress(f"looking for leftovers in {name}"):
-            found.extend(find(experiment, name, clients))
+            leftovers.extend(find(experiment, name, clients))
     if as_json:
-        console.show_json([leftover.plain() for leftover in found])
+        console.show_json([leftover.plain() for leftover in leftovers])
     else:
-        for leftover in found:
+        for leftover in leftovers:
             console.show(f"{leftover.region}  {leftover.kind}  {leftover.name}")
             console.show(
                 f"    {f'kept: {leftover.kept}; to remove it' if leftover.kept else 'remove'}:"
                 f" {leftover.remove}"
             )
-        if not found:
+        if not leftovers:
             console.show("nothing is left")
-    return EXIT_FAILED if any(leftover.kept is None for leftover in found) else EXIT_OK
+    return EXIT_FAILED if any(leftover.kept is None for leftover in leftovers) else EXIT_OK

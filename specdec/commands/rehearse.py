@@ -124,7 +124,7 @@ def command(
         from specdec.rehearsal.run import rehearse
         from specdec.rehearsal.settings import Settings
 
-        whole = name == "llama.cpp" and not (baseline or speculative or quick or test_cases)
+        full_rehearsal = name == "llama.cpp" and not (baseline or speculative or quick or test_cases)
         settings = Settings(
             experiment=experiment,
             path=path,
@@ -132,7 +132,7 @@ def command(
             quick=quick,
             keep=keep,
             test_cases=test_cases,
-            load_engine=_load_engine() if whole and loads else None,
+            load_engine=_load_engine() if full_rehearsal and loads else None,
         )
         outcome = rehearse(settings, _engine(experiment, name, model, baseline, speculative, port, keep))
     _show(outcome)
@@ -160,10 +160,10 @@ def _engine(
 
         first = next((variant.name for variant in experiment.variants if variant.speculative), None)
         if not baseline or not speculative or first is None:
-            given = "--baseline" if speculative is None else "--speculative"
+            option = "--baseline" if speculative is None else "--speculative"
             raise BadInputError(
                 "command line",
-                [Mistake(given, baseline or speculative, "is alone", "Give --baseline and --speculative")],
+                [Mistake(option, baseline or speculative, "is alone", "Give --baseline and --speculative")],
             )
         _refuse_model(model, "the servers of --baseline and --speculative serve their own")
         return Endpoints({experiment.baseline.name: baseline, first: speculative})

@@ -94,8 +94,8 @@ def command(
         return _two(folders[0], folders[1], runs, _mapping(renames), as_json)
     if requests is not None:
         _write_requests(folders[0], requests)
-    given = {"ttft_ms": ttft_ms, "tpot_ms": tpot_ms}
-    limits = {name: limit for name, limit in given.items() if limit is not None}
+    options = {"ttft_ms": ttft_ms, "tpot_ms": tpot_ms}
+    limits = {name: limit for name, limit in options.items() if limit is not None}
     return _one(folders[0], limits, unfinished, as_json)
 
 
@@ -103,8 +103,8 @@ def _require_here(names: tuple[str, ...], stack: str | None) -> None:
     remote = stack or next((name for name in names if name.startswith("s3://")), None)
     if remote is not None or len(names) > 1:
         problem = "is not a run of this machine" if remote else "are two runs"
-        given = remote or " ".join(names)
-        raise BadInputError("command line", [Mistake("--watch", given, problem, "Name one run folder")])
+        value = remote or " ".join(names)
+        raise BadInputError("command line", [Mistake("--watch", value, problem, "Name one run folder")])
 
 
 def _watch(name: str | None, runs: Path, port: int | None) -> int:

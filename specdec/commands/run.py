@@ -133,10 +133,10 @@ def objects(experiment: Experiment, *, region: str, bucket: str, run: str) -> li
     """
     import charts
 
-    found: list[dict[str, Any]] = charts.build(experiment, region=region, bucket=bucket)["llmperf"].to_json()
-    for item in found:
+    items: list[dict[str, Any]] = charts.build(experiment, region=region, bucket=bucket)["llmperf"].to_json()
+    for item in items:
         if item["kind"] == "Job":
             item["metadata"]["name"] = f"{item['metadata']['name']}-{run.lower()}"
             (container,) = item["spec"]["template"]["spec"]["containers"]
             container["env"].append({"name": "RUN", "value": run})
-    return found
+    return items

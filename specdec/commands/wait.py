@@ -65,7 +65,7 @@ def command(
     bucket = bucket_for(experiment, name, clients)
     known = ended(clients("s3"), bucket) if bucket else []
     newest = after if after is not None else (known[0].run if known else "")
-    told: dict[str, str] = {}
+    lines: dict[str, str] = {}
     unasked_before: str | None = None
     began = datetime.now(UTC).isoformat()
     deadline = time.monotonic() + timeout_minutes * 60
@@ -76,8 +76,8 @@ def command(
             unasked_before = unasked
         for step in steps:
             line = f"{step.state}: {step.detail}"
-            if told.get(step.name) != line:
-                told[step.name] = line
+            if lines.get(step.name) != line:
+                lines[step.name] = line
                 console.say(f"{step.name}: {line}")
         bucket = bucket or bucket_for(experiment, name, clients)
         finished = [run.run for run in ended(clients("s3"), bucket)] if bucket else []

@@ -35,8 +35,8 @@ def _one_baseline(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
 @check
 def _speculation_is_whole(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
     for index, variant in enumerate(variants):
-        given = {"mode": variant.mode, "draft": variant.draft, "window": variant.window}
-        missing = [field for field, value in given.items() if value is None]
+        fields = {"mode": variant.mode, "draft": variant.draft, "window": variant.window}
+        missing = [field for field, value in fields.items() if value is None]
         if 0 < len(missing) < 3:
             for field in missing:
                 yield Mistake(

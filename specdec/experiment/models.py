@@ -18,11 +18,11 @@ def with_own(own: Mapping[str, ModelFacts]) -> dict[str, Model]:
     """
     models = dict(MODELS)
     for model, facts in own.items():
-        given = facts.model_dump(exclude_none=True)
+        known_facts = facts.model_dump(exclude_none=True)
         if model in models:
-            models[model] = replace(models[model], **given)
+            models[model] = replace(models[model], **known_facts)
         elif not missing_facts(facts):
-            models[model] = Model(id=model, source="the experiment file", **given)
+            models[model] = Model(id=model, source="the experiment file", **known_facts)
     return models
 
 

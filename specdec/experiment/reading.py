@@ -63,8 +63,8 @@ def parse(text: str, *, source: str = "experiment") -> Experiment:
             else:
                 parts[name] = info.get_default(call_default_factory=True)
             continue
-        found, part = _section(name, raw[name])
-        mistakes.extend(found)
+        section_mistakes, part = _section(name, raw[name])
+        mistakes.extend(section_mistakes)
         if part is not None:
             parts[name] = part
     mistakes.extend(
@@ -128,26 +128,26 @@ def _unknown(field: str, value: object, known: list[str]) -> Mistake:
 
 
 def _mistakes(name: str, error: ValidationError) -> list[Mistake]:
-    found: list[Mistake] = []
+    mistakes: list[Mistake] = []
     for item in error.errors():
         field = name + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"])
         context = item.get("ctx", {})
         match item["type"]:
             case "extra_forbidden":
-                found.append(_unknown(field, item["input"], _known_fields(name)))
+                mistakes.append(_unknown(field, item["input"], _known_fields(name)))
             case "missing":
-                found.append(Mistake(field, None, "is missing", "Add it"))
+                mistakes.append(Mistake(field, None, "is missing", "Add it"))
             case "literal_error":
-                found.append(
+                mistakes.append(
                     Mistake(field, item["input"], "is not one of the choices", f"Use {context['expected']}")
                 )
             case _:
-                found.append(
+                mistakes.append(
                     Mistake(
                         field, item["input"], item["msg"][0].lower() + item["msg"][1:], "Correct the value"
                     )
                 )
-    return found
+    return mistakes
 
 
 def _known_fields(name: str) -> list[str]:

@@ -151,12 +151,12 @@ class LookUp:
 
     def kept(self, text: Tokens) -> Kept:
         """See ``Draft``."""
-        found = {
+        matches_by_length = {
             length: find_matches(text.prompt, text.written, length) for length in range(1, self._length + 1)
         }
         kept: Kept = {}
         for window in range(1, LONGEST + 1):
-            matches = found[matched_tokens(window, self._length)]
+            matches = matches_by_length[matched_tokens(window, self._length)]
             kept[window] = Positions(matches.kept(window), matches.proposed(window) > 0)
         return kept
 
@@ -270,12 +270,12 @@ class Endpoint:
         )
         try:
             with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as reply:  # noqa: S310
-                found: dict[str, Any] = json.load(reply)
+                answer: dict[str, Any] = json.load(reply)
         except (OSError, urllib.error.HTTPError, http.client.HTTPException, ValueError) as error:
             raise EnvironmentFault(
                 f"{self.url}{route}: {error}", remedy="Look at the draft's server"
             ) from None
-        return found
+        return answer
 
 
 def _wrong(name: str, problem: str, remedy: str) -> BadInputError:

@@ -62,7 +62,7 @@ def _entries(path: Path) -> Iterator[Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise _wrong(path, f"cannot be read: {error}", "Name a text file of logged answers") from None
     try:
-        whole: Any = json.loads(text)
+        document: Any = json.loads(text)
     except ValueError:
         for number, line in enumerate(text.splitlines(), 1):
             if line.strip():
@@ -71,9 +71,9 @@ def _entries(path: Path) -> Iterator[Any]:
                 except ValueError as error:
                     raise _wrong(path, f"line {number} is not JSON: {error}", "Correct the line") from None
         return
-    if isinstance(whole, dict) and isinstance(cast("Entry", whole).get("data"), list):
-        whole = cast("Entry", whole)["data"]
-    yield from cast("list[Any]", whole) if isinstance(whole, list) else [whole]
+    if isinstance(document, dict) and isinstance(cast("Entry", document).get("data"), list):
+        document = cast("Entry", document)["data"]
+    yield from cast("list[Any]", document) if isinstance(document, list) else [document]
 
 
 def _wrong(path: Path, problem: str, remedy: str) -> BadInputError:
@@ -85,7 +85,7 @@ def _add(entry: Any, name: str, sources: Sources) -> None:
         sources.left_out["not an object"] += 1
         return
     raw = cast("Entry", entry)
-    layout = next((layout for layout, (told, _) in _LAYOUTS.items() if told(raw)), None)
+    layout = next((layout for layout, (fits, _) in _LAYOUTS.items() if fits(raw)), None)
     if layout is None:
         sources.left_out["unknown layout"] += 1
         return
@@ -264,18 +264,18 @@ def _decoded(value: Any) -> Any:
 
 
 def _object(value: Any) -> Entry:
-    found = _decoded(value)
-    if not isinstance(found, dict):
+    part = _decoded(value)
+    if not isinstance(part, dict):
         raise _LeftOutError("a part that is no object")
-    return cast("Entry", found)
+    return cast("Entry", part)
 
 
 def _messages(value: Any) -> tuple[tuple[str, str], ...]:
-    found = _decoded(value)
-    if not isinstance(found, list):
+    messages = _decoded(value)
+    if not isinstance(messages, list):
         raise _LeftOutError("messages that are no list")
     turns: list[tuple[str, str]] = []
-    for item in cast("list[Any]", found):
+    for item in cast("list[Any]", messages):
         message = _object(item)
         role = str(message.get("role"))
         if role not in ("system", "user", "assistant", "developer") or message.get("tool_calls"):

@@ -267,8 +267,8 @@ def _costs(
         return None, 1 + rng.uniform(*slopes, DRAWS)[:, None] * places
     measured = sorted(costs)
     extra = np.tile([costs[window] - 1 for window in measured], (DRAWS + 1, 1))
-    found = fit_cost(measured, extra, windows, rng)
-    return found.estimate, found.draws
+    step_cost = fit_cost(measured, extra, windows, rng)
+    return step_cost.estimate, step_cost.draws
 
 
 def _thirds(right: Sequence[np.ndarray[tuple[int], np.dtype[np.bool_]]]) -> tuple[float, float, float]:

@@ -69,10 +69,10 @@ class Objective:
 
 def objective_of(configuration: Mapping[str, Any]) -> Objective | None:
     """The objective that a run's configuration names; None without a limit."""
-    found = configuration.get("objective")
-    if not isinstance(found, Mapping):
+    section = configuration.get("objective")
+    if not isinstance(section, Mapping):
         return None
-    fields = cast("Mapping[str, Any]", found)
+    fields = cast("Mapping[str, Any]", section)
 
     def seconds(name: str) -> float | None:
         value = fields.get(name)

@@ -86,8 +86,8 @@ def _candidate(
     predictions = predict(running, region)
     hours = run_hours(running, workload, predictions)
     settings = [running.settings(variant) for variant in running.variants]
-    devices = {one.devices for one in settings}
-    degrees = {one.tensor_parallel_degree for one in settings}
+    devices = {setting.devices for setting in settings}
+    degrees = {setting.tensor_parallel_degree for setting in settings}
     node, seen = table[0], running.price(region)
     return Candidate(
         instance_type=capacity.instance_type,

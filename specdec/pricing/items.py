@@ -91,11 +91,11 @@ def items(
         today: decides whether the Kubernetes version is in extended support.
         asked: on-demand prices that AWS told, US dollars an hour, by instance type.
     """
-    capacity, told = experiment.capacity, asked or {}
+    capacity, prices = experiment.capacity, asked or {}
     # A stack that starts without nodes is there for the time when it has them.
     wanted = capacity.desired_nodes or experiment.nodes_needed
-    node = node_cost(experiment, region, asked_usd_per_hour=told.get(capacity.instance_type))
-    system = _system(capacity.system_instance_type, region, told)
+    node = node_cost(experiment, region, asked_usd_per_hour=prices.get(capacity.instance_type))
+    system = _system(capacity.system_instance_type, region, prices)
 
     def item(name: str, count: float, price: list_price.Price) -> CostItem:
         return CostItem(name, count, count * price.usd_per_hour, price.source, price.date)

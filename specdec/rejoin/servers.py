@@ -165,14 +165,14 @@ class Vllm:
 
 
 def _of_completion(choice: Mapping[str, Any]) -> Iterator[Token]:
-    told: dict[str, Any] = choice.get("logprobs") or {}
-    tokens: list[str] = told.get("tokens") or []
+    logprobs: dict[str, Any] = choice.get("logprobs") or {}
+    tokens: list[str] = logprobs.get("tokens") or []
     text: str = choice.get("text") or ""
     if "".join(tokens) != text:
         # Told by id, or cut inside a character: the text is compared, and no gap is known.
         tokens = []
-    owns: list[float | None] = told.get("token_logprobs") or []
-    lists: list[dict[str, float | None]] = told.get("top_logprobs") or []
+    owns: list[float | None] = logprobs.get("token_logprobs") or []
+    lists: list[dict[str, float | None]] = logprobs.get("top_logprobs") or []
     if not tokens or len(owns) != len(tokens) or len(lists) != len(tokens):
         if text:
             yield Token(text.encode(), None, {})

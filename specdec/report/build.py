@@ -70,16 +70,16 @@ def build(run: Run, verdict: Verdict) -> tuple[Content, Trace]:
 
 
 def _warnings(view: View) -> tuple[Text, ...]:
-    found: list[Text] = []
+    warnings: list[Text] = []
     if not view.complete:
         problem = (view.run.manifest.problem or "").rstrip(".")
-        found.append(
+        warnings.append(
             f"The run did not come to its end{f': {problem}' if problem else ''}. Nothing is concluded from"
             " what it left."
         )
     if emulated := evidence.emulations(view):
         stood_in = ", ".join(dict.fromkeys(part or words for part, words in emulated))
-        found.append(f"Not all of this is real: {stood_in}. What this cannot show, below, says how.")
+        warnings.append(f"Not all of this is real: {stood_in}. What this cannot show, below, says how.")
     failed = [
         line
         for variant in view.variants
@@ -90,8 +90,8 @@ def _warnings(view: View) -> tuple[Text, ...]:
         number = view.trace.number(
             "failed", len(failed), "count", str(len(failed)), "requests that did not end ok", sorted(failed)
         )
-        found.append((number, " requests failed and are in no other number; see What failed."))
-    return tuple(found)
+        warnings.append((number, " requests failed and are in no other number; see What failed."))
+    return tuple(warnings)
 
 
 def _tallies(view: View) -> tuple[Tally, ...]:

@@ -118,8 +118,8 @@ def _median(trace: Trace, row: Row) -> Number | None:
     if not values:
         return None
     how = f"median over {len(values)} requests"
-    found = median(values)
-    return trace.number(f"tpot/{row.variant}/{row.name}", found, "s", milliseconds(found), how, lines)
+    tpot = median(values)
+    return trace.number(f"tpot/{row.variant}/{row.name}", tpot, "s", milliseconds(tpot), how, lines)
 
 
 def _lines(trace: Trace, row: Row) -> list[int]:

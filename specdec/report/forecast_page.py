@@ -207,7 +207,7 @@ def _money(forecast: Forecast, best: DraftOutlook, rented: Sequence[Rented]) -> 
                 " services reach 6% to 46% of the memory roof, and the step's cost is "
                 + ("measured." if forecast.costs else "assumed."),
             ),
-            tables=(Table("Per instance", heads, tuple(row(one) for one in rented)),),
+            tables=(Table("Per instance", heads, tuple(row(rental) for rental in rented)),),
         ),
     )
 

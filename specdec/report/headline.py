@@ -117,8 +117,8 @@ def _names(chosen: Sequence[Comparison], rows: Sequence[Comparison]) -> str:
     if len(chosen) <= NAMED:
         return _listed([row.test_case for row in chosen])
     classes = list(dict.fromkeys(row.prompt_class for row in chosen))
-    whole = sum(row.prompt_class in classes for row in rows) == len(chosen)
-    if whole and len(classes) <= NAMED:
+    whole_classes = sum(row.prompt_class in classes for row in rows) == len(chosen)
+    if whole_classes and len(classes) <= NAMED:
         return f"{_listed(classes)} prompts"
     return f"{len(chosen)} of {len(rows)} test cases"
 

@@ -33,12 +33,14 @@ def percentiles(view: View) -> Section | None:
 
 def _row(view: View, metric: Metric, variant: str) -> tuple[Cell, ...] | None:
     lines = view.trace.measured(None, variant)
-    told = [(line, value) for line in lines if (value := metric.of(view.run.records[line - 1])) is not None]
-    if not told:
+    samples = [
+        (line, value) for line in lines if (value := metric.of(view.run.records[line - 1])) is not None
+    ]
+    if not samples:
         return None
-    own = [line for line, _ in told]
+    own = [line for line, _ in samples]
     key = f"every/{metric.name}/{variant}"
-    values = np.quantile([value for _, value in told], [percent / 100 for percent in PERCENTILES])
+    values = np.quantile([value for _, value in samples], [percent / 100 for percent in PERCENTILES])
     requests = view.trace.number(
         f"{key}/requests", len(own), "count", count(len(own)), f"requests that yield {metric.symbol}", own
     )

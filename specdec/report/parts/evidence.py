@@ -224,8 +224,8 @@ def emulations(view: View) -> tuple[tuple[str, str], ...]:
     """What was not the real thing in this run, as the benchmark wrote it down: (which part, what stood in for
     it).
     """
-    found = flat(view.run.manifest.environment.get("emulated") or {}, number=False)
-    return tuple((re.sub(r", \d+$", "", part), words) for part, words in found)
+    parts = flat(view.run.manifest.environment.get("emulated") or {}, number=False)
+    return tuple((re.sub(r", \d+$", "", part), words) for part, words in parts)
 
 
 def flat(value: Any, prefix: str = "", *, number: bool = True) -> list[tuple[str, str]]:

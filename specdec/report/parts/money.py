@@ -83,7 +83,7 @@ def _by_case(view: View, page: Page) -> Evidence:
     )
     if not rows:
         return (), ()
-    drawn = [plots.Row(case, tuple(found)) for case, found in dots.items()]
+    drawn = [plots.Row(case, tuple(case_dots)) for case, case_dots in dots.items()]
     title = "Cost of a million output tokens, share of the node"
     picture = plots.dots_by_case(f"cost{page.suffix}", title, "US dollars", drawn, view.variants)
     return (picture,), (Table("Cost of a million output tokens", heads, tuple(rows)),)

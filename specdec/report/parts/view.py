@@ -77,14 +77,14 @@ class View:
         known = {m.test_case: m.prompt_class for m in self.verdict.measurements}
         for case in cases:
             classes.setdefault(known.get(case, "other"), []).append(case)
-        found: list[Page] = []
+        pages: list[Page] = []
         for name, members in classes.items():
             for start in range(0, len(members), PAGE):
                 part = tuple(members[start : start + PAGE])
                 which = f", {start + 1} to {start + len(part)} of {len(members)}"
                 title = f"{name}{which if len(members) > PAGE else ''}"
-                found.append(Page(title, f"-{len(found) + 1}", part))
-        return tuple(found)
+                pages.append(Page(title, f"-{len(pages) + 1}", part))
+        return tuple(pages)
 
     def paged(self, make: Callable[[Page], Evidence], title: str) -> tuple[Evidence, tuple[Fold, ...]]:
         """The evidence of all test cases: at once, or as folds where they are many."""
