@@ -77,12 +77,12 @@ _PART_BYTES = 100_000
 
 def sources() -> dict[str, str]:
     """The pod's own code and prompt sets: path in the archive to text."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for path in sorted((ROOT / "specdec").rglob("*")):
         name = path.relative_to(ROOT / "specdec").as_posix()
         if path.suffix in (".py", ".jsonl") and name.startswith(CODE) and name not in LAPTOP:
-            found[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8")
-    return found
+            texts[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8")
+    return texts
 
 
 def archive(texts: Mapping[str, str]) -> bytes:

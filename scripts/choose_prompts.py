@@ -44,13 +44,13 @@ def holds_objects(prompt: str, answer: str) -> bool:
     """Whether the answer holds at least two whole JSON objects with the keys of the prompt's last one."""
 
     def keys(text: str) -> list[tuple[str, ...]]:
-        found: list[tuple[str, ...]] = []
+        key_tuples: list[tuple[str, ...]] = []
         for piece in re.findall(r"\{[^{}]*\}", text):
             try:
-                found.append(tuple(json.loads(piece)))
+                key_tuples.append(tuple(json.loads(piece)))
             except ValueError:
                 continue
-        return found
+        return key_tuples
 
     return keys(answer).count(keys(prompt)[-1]) >= 2
 

@@ -292,10 +292,12 @@ def _odd(chance: random.Random) -> bytes:
     more = chance.choice(
         ("", f"Location: http://x/?key={KEY}\r\n", "X: \x1b[2J\r\n", "Transfer-Encoding: chunked\r\n")
     )
-    whole = http(
+    response = http(
         body, status=status, more=more, kind=chance.choice(("text/html", "application/json", "\x1b[1m"))
     )
-    return chance.choice((whole, whole[: len(whole) // 2], chance.randbytes(60), b"", b"HTTP/1.1 200"))
+    return chance.choice(
+        (response, response[: len(response) // 2], chance.randbytes(60), b"", b"HTTP/1.1 200")
+    )
 
 
 def _command_lines(chance: random.Random, folder: Path, server: Server) -> Done:

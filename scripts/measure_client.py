@@ -174,7 +174,7 @@ def own(server: str, concurrency: int, count: int, folder: Path) -> Cell:
     from specdec.metrics.tpot import tpot
     from specdec.metrics.ttft import ttft
 
-    told = [
+    medians = [
         1000 * median(value for record in records if (value := of(record)) is not None) for of in (tpot, ttft)
     ]
     steps = median(value for record in records if (value := tokens_per_step(record)) is not None)
@@ -185,9 +185,9 @@ def own(server: str, concurrency: int, count: int, folder: Path) -> Cell:
         server,
         concurrency,
         count,
-        told[0],
+        medians[0],
         1000 * true["tpot"],
-        told[1],
+        medians[1],
         1000 * true["ttft"],
         steps,
         true["tokens_per_step"],
@@ -257,9 +257,11 @@ def aiperf(server: str, concurrency: int, count: int, folder: Path) -> Cell:
             str(out),
         ]
         _, cpu, peak = timed(command)
-    told = json.loads(next(out.rglob("profile_export_aiperf.json")).read_text(encoding="utf-8"))
+    profile = json.loads(next(out.rglob("profile_export_aiperf.json")).read_text(encoding="utf-8"))
     true = truth[0]["median"]
-    values = {name: told.get(name, {}).get("p50") for name in ("inter_token_latency", "time_to_first_token")}
+    values = {
+        name: profile.get(name, {}).get("p50") for name in ("inter_token_latency", "time_to_first_token")
+    }
     return Cell(
         "aiperf 0.13.0",
         server,
@@ -361,16 +363,16 @@ def saturation(folder: Path, chunks: int, requests: int) -> str:
     try:
         url = server.stdout.readline().strip()
         command = [*script, "--drink", url, str(chunks), str(requests), str(folder)]
-        told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        usage = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     finally:
         server.terminate()
         server.wait(10)
     total = chunks * requests
-    wall, cpu = told["wall"], told["cpu"]
+    wall, cpu = usage["wall"], usage["cpu"]
     return (
         f"{total:,} chunks on 8 streams: {total / wall:,.0f} per second of wall time, {total / cpu:,.0f} per"
-        f" second of one core ({100 * cpu / wall:.0f}% of it used).\nMemory: {told['tenth']:.1f} MB after a"
-        f" tenth, {told['end']:.1f} MB at the end, {told['most']:.1f} MB at most."
+        f" second of one core ({100 * cpu / wall:.0f}% of it used).\nMemory: {usage['tenth']:.1f} MB after a"
+        f" tenth, {usage['end']:.1f} MB at the end, {usage['most']:.1f} MB at most."
     )
 
 
@@ -385,15 +387,15 @@ def main() -> None:
     )
     parser.add_argument("--flood", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--drink", nargs=4, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.flood:
-        asyncio.run(flood(given.flood))
+    arguments = parser.parse_args()
+    if arguments.flood:
+        asyncio.run(flood(arguments.flood))
         return
-    if given.drink:
-        drink(given.drink[0], int(given.drink[1]), int(given.drink[2]), Path(given.drink[3]))
+    if arguments.drink:
+        drink(arguments.drink[0], int(arguments.drink[1]), int(arguments.drink[2]), Path(arguments.drink[3]))
         return
-    tools = [own, *({"aiperf": aiperf}[name] for name in given.others)]
-    cells = {1: 2, 4: 8} if given.quick else CELLS
+    tools = [own, *({"aiperf": aiperf}[name] for name in arguments.others)]
+    cells = {1: 2, 4: 8} if arguments.quick else CELLS
     with tempfile.TemporaryDirectory() as name:
         print(f"Told by the tool / true at the server, medians over requests.\n\n{HEAD}")
         for server in SERVERS:
@@ -405,7 +407,7 @@ def main() -> None:
             f"\nLoad average of the machine: {', '.join(f'{value:.1f}' for value in os.getloadavg())};"
             f" {os.cpu_count()} cores."
         )
-        if not given.quick:
+        if not arguments.quick:
             print(f"\n{saturation(Path(name), 2000, 500)}")
 
 

@@ -117,10 +117,12 @@ def phases() -> list[tuple[str, float, float]]:
         program = _PHASES.replace("OUTDIR", repr(f"{folder}/out"))
         environment = {**_environment(), "CDK_VALIDATION": "false"}
         command = [sys.executable, *_options()[:-1], "-c", program]
-        found = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+        completed = subprocess.run(
+            command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True
+        )
     return [
         (name, float(wall), float(busy))
-        for name, wall, busy in (line.split("|") for line in found.stdout.splitlines())
+        for name, wall, busy in (line.split("|") for line in completed.stdout.splitlines())
     ]
 
 

@@ -73,8 +73,8 @@ def one(seed: int, alike: bool) -> dict[str, Any]:
     (row,) = verdict.loads.rows
     turns = [(turn.load, turn.low, turn.high) for turn in row.crossings]
     late = sum(point.late for point in stored.manifest.points)
-    told = [point.decision for point in row.points]
-    return {"seed": seed, "alike": alike, "turns": turns, "late": late, "told": told}
+    decisions = [point.decision for point in row.points]
+    return {"seed": seed, "alike": alike, "turns": turns, "late": late, "told": decisions}
 
 
 def main() -> None:
@@ -99,24 +99,24 @@ def main() -> None:
         ran = subprocess.run(
             [*command, *(["--alike"] if alike else [])], capture_output=True, text=True, check=True
         )
-        found: dict[str, Any] = json.loads(ran.stdout)
-        print(f"seed {seed}{', alike' if alike else ''}: {found['turns']}", file=sys.stderr, flush=True)
-        return found
+        result: dict[str, Any] = json.loads(ran.stdout)
+        print(f"seed {seed}{', alike' if alike else ''}: {result['turns']}", file=sys.stderr, flush=True)
+        return result
 
     with ThreadPoolExecutor(arguments.together) as pool:
-        found = list(pool.map(go, work))
-    planted = [each for each in found if not each["alike"]]
+        results = list(pool.map(go, work))
+    planted = [each for each in results if not each["alike"]]
     first = [each["turns"][0] for each in planted if each["turns"]]
     near = sum(abs(load / truth - 1) <= 0.1 for load, _, _ in first)
     held = sum(low <= truth <= high for _, low, high in first)
-    none = sum(not each["turns"] for each in found if each["alike"])
-    late = sum(each["late"] > 0 for each in found)
+    none = sum(not each["turns"] for each in results if each["alike"])
+    late = sum(each["late"] > 0 for each in results)
     print("| truth | seeds | told | within 10% | interval holds it | alike: no crossing | client late |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     count = len(planted)
     print(
         f"| {truth:.2f} | {count} | {len(first)} | {near} | {held} | {none} of {count} |"
-        f" {late} of {len(found)} |"
+        f" {late} of {len(results)} |"
     )
 
 

@@ -41,27 +41,27 @@ def main() -> None:
 def row(name: str, seeds: int, *, drafted: simulated.Service = simulated.DRAFTED, **fields: Any) -> str:
     """One condition: how often the crossing is told, near enough, and inside its interval."""
     truth = simulated.truth(simulated.PLAIN, drafted) if drafted is not simulated.PLAIN else None
-    told = near = held = wrong = 0
+    crossings = near = held = wrong = 0
     widths: list[float] = []
     for seed in range(seeds):
         records = simulated.run({"baseline": simulated.PLAIN, "drafted": drafted}, seed, **fields)
         verdict = judge(manifest({"baseline": {}, "drafted": {"window": drafted.window}}), records)
         assert verdict.loads is not None
-        (found,) = verdict.loads.rows
-        for point in found.points:
+        (load_row,) = verdict.loads.rows
+        for point in load_row.points:
             if point.decision in ("helps", "hurts"):
                 faster = truth is not None and point.load < truth
                 wrong += (point.decision == "helps") != faster or truth is None
-        if found.crossings:
-            told += 1
-            crossing = found.crossings[0]
+        if load_row.crossings:
+            crossings += 1
+            crossing = load_row.crossings[0]
             widths.append((crossing.high - crossing.low) / crossing.load)
             if truth is not None:
                 near += abs(crossing.load / truth - 1) <= 0.1
                 held += crossing.low <= truth <= crossing.high
     width = f"{100 * sorted(widths)[len(widths) // 2]:.0f}%" if widths else "-"
     shown = "none" if truth is None else f"{truth:.2f}"
-    return f"| {name} | {shown} | {told} of {seeds} | {near} | {held} | {width} | {wrong} rows |"
+    return f"| {name} | {shown} | {crossings} of {seeds} | {near} | {held} | {width} | {wrong} rows |"
 
 
 if __name__ == "__main__":

@@ -61,8 +61,8 @@ def measure(kind: str, seed: int) -> str:
             seed=seed,
         )
         run(plan, Path(scratch) / plan.run)
-        found = read_run(Path(scratch) / plan.run)
-        (row,) = judge(found.manifest, found.records).comparisons
+        stored = read_run(Path(scratch) / plan.run)
+        (row,) = judge(stored.manifest, stored.records).comparisons
     return row.decision if row.counts else "withheld"
 
 

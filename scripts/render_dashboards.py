@@ -61,28 +61,28 @@ def bodies(
         test_cases=test_cases,
         llmperf_test_cases=llmperf_cases,
     )
-    found: dict[str, dict[str, Any]] = {}
+    dashboards: dict[str, dict[str, Any]] = {}
     for resource in Template.from_stack(stack).to_json()["Resources"].values():
         if resource["Type"] == "AWS::CloudWatch::Dashboard":
             parts = resource["Properties"]["DashboardBody"]["Fn::Join"][1]
-            found[resource["Properties"]["DashboardName"]] = json.loads(
+            dashboards[resource["Properties"]["DashboardName"]] = json.loads(
                 "".join(p if isinstance(p, str) else "us-east-2" for p in parts)
             )
-    return found
+    return dashboards
 
 
 def samples(datums: list[Datum]) -> dict[Place, Counter[float]]:
     """All published values of each series."""
-    found: dict[Place, Counter[float]] = {}
-    for one in datums:
+    counters: dict[Place, Counter[float]] = {}
+    for datum in datums:
         place = (
-            one.series.namespace,
-            one.series.name,
-            tuple(sorted(zip(one.series.dimensions, one.dimensions, strict=True))),
+            datum.series.namespace,
+            datum.series.name,
+            tuple(sorted(zip(datum.series.dimensions, datum.dimensions, strict=True))),
         )
-        counter = found.setdefault(place, Counter())
-        counter.update(dict(zip(one.values, one.counts, strict=True)))
-    return found
+        counter = counters.setdefault(place, Counter())
+        counter.update(dict(zip(datum.values, datum.counts, strict=True)))
+    return counters
 
 
 def statistic(values: Counter[float], name: str) -> float:
@@ -102,7 +102,7 @@ def statistic(values: Counter[float], name: str) -> float:
 def shown(properties: dict[str, Any], data: dict[Place, Counter[float]]) -> list[tuple[str, float, str]]:
     """(label, value, colour) of each row that is shown and has data."""
     values: dict[str, float] = {}
-    found: list[tuple[str, float, str]] = []
+    rows: list[tuple[str, float, str]] = []
     expressions: list[dict[str, Any]] = []
     for row in properties.get("metrics", ()):  # an alarm widget has none
         words = [word for word in row if isinstance(word, str)]
@@ -117,7 +117,7 @@ def shown(properties: dict[str, Any], data: dict[Place, Counter[float]]) -> list
         if "id" in options:
             values[options["id"]] = value
         if options.get("visible", True):
-            found.append((options.get("label", words[1]), value, options.get("color", "#1f77b4")))
+            rows.append((options.get("label", words[1]), value, options.get("color", "#1f77b4")))
     for options in expressions:
         value = evaluate(options["expression"], values)
         if value is None:
@@ -125,8 +125,8 @@ def shown(properties: dict[str, Any], data: dict[Place, Counter[float]]) -> list
         if "id" in options:
             values[options["id"]] = value
         if options.get("visible", True):
-            found.append((options["label"], value, options.get("color", "#1f77b4")))
-    return found
+            rows.append((options["label"], value, options.get("color", "#1f77b4")))
+    return rows
 
 
 def evaluate(formula: str, values: dict[str, float]) -> float | None:
@@ -216,7 +216,7 @@ def main() -> None:
     manifest, records = run.manifest, run.records
     published = cloudwatch.run_datums(run, experiment=manifest.experiment)
     llmperf_cases = list(
-        dict.fromkeys(one.dimensions[1] for one in published if one.series.namespace == "Qwen/LLMPerf")
+        dict.fromkeys(datum.dimensions[1] for datum in published if datum.series.namespace == "Qwen/LLMPerf")
     )
     services = {
         name: f"service-{name}"

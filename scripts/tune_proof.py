@@ -87,8 +87,8 @@ def knee(chance: random.Random) -> Cost:
 
 def saturating(chance: random.Random) -> Cost:
     """The first positions are expensive, further ones nearly free."""
-    whole, reach = chance.uniform(0.5, 3.0), chance.uniform(2, 10)
-    return lambda k: 1 + whole * (1 - math.exp(-k / reach))
+    limit, reach = chance.uniform(0.5, 3.0), chance.uniform(2, 10)
+    return lambda k: 1 + limit * (1 - math.exp(-k / reach))
 
 
 def walk(bits: Sequence[bool], usable: int) -> list[int]:
@@ -151,12 +151,12 @@ COSTS = {"linear": linear, "bucketed": bucketed, "knee": knee, "saturating": sat
 
 def outcomes(kind: str, shape: str, *, services: int, windows: Sequence[int]) -> list[Outcome]:
     """Advice for a number of services of one kind and one shape of cost."""
-    found: list[Outcome] = []
+    results: list[Outcome] = []
     for number in range(services):
         chance = random.Random(f"{kind}-{shape}-{number}")
         convention = chance.choice([TEXTBOOK, NXDI_FUSED])
-        found.append(judge(KINDS[kind](chance), convention, COSTS[shape](chance), windows, number))
-    return found
+        results.append(judge(KINDS[kind](chance), convention, COSTS[shape](chance), windows, number))
+    return results
 
 
 def main() -> None:
@@ -174,14 +174,14 @@ def main() -> None:
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
     for kind in KINDS:
         for shape in COSTS:
-            found = outcomes(kind, shape, services=arguments.services, windows=windows)
-            sure = [outcome for outcome in found if outcome.sure > 0.8]
-            off = sum(outcome.loss > CLOSE for outcome in found)
+            results = outcomes(kind, shape, services=arguments.services, windows=windows)
+            sure = [outcome for outcome in results if outcome.sure > 0.8]
+            off = sum(outcome.loss > CLOSE for outcome in results)
             wrong = sum(outcome.loss > CLOSE for outcome in sure)
-            middle = sorted(outcome.sure for outcome in found)[len(found) // 2]
+            middle = sorted(outcome.sure for outcome in results)[len(results) // 2]
             print(
-                f"| {kind} | {shape} | {off} of {len(found)} | {max(outcome.loss for outcome in found):.1%} |"
-                f" {middle:.2f} | {len(sure)} | {wrong} |"
+                f"| {kind} | {shape} | {off} of {len(results)} |"
+                f" {max(outcome.loss for outcome in results):.1%} | {middle:.2f} | {len(sure)} | {wrong} |"
             )
 
 

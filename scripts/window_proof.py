@@ -33,10 +33,10 @@ def predicted_and_measured(folder: Path, window: int) -> list[tuple[WindowAdvice
     alone = judge(
         replace(run.manifest, variants=seen), [record for record in run.records if record.variant in seen]
     )
-    whole = judge(run.manifest, run.records)
+    verdict = judge(run.manifest, run.records)
     measured = {
         a.test_case: {p.window: p.measured_tpot for p in a.curve if p.measured_tpot is not None}
-        for a in whole.windows
+        for a in verdict.windows
     }
     return [(advice, measured[advice.test_case]) for advice in alone.windows if advice.test_case is not None]
 

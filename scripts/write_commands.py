@@ -56,13 +56,13 @@ def helps(command: click.Command, name: str, parent: click.Context | None = None
         "terminal_width": WIDTH,
     }
     context = click.Context(command, info_name=name, parent=parent, **settings)
-    found = [(context.command_path, command.get_help(context))]
+    entries = [(context.command_path, command.get_help(context))]
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
             subcommand = command.get_command(context, below)
             if subcommand is not None:
-                found += helps(subcommand, below, context)
-    return found
+                entries += helps(subcommand, below, context)
+    return entries
 
 
 def page() -> str:

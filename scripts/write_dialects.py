@@ -95,7 +95,7 @@ def served(settings: Sequence[Settings]) -> Generator[list[tuple[GoldenServer, s
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    servers = [GoldenServer(one) for one in settings]
+    servers = [GoldenServer(setting) for setting in settings]
     try:
         yield [
             (server, asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)) for server in servers
@@ -115,8 +115,8 @@ def measure(name: str) -> Row:
     dropped: tuple[str, ...] = ()
     with served([base, replace(base, per_step=Uniform(2, 5))]) as servers:
         for attempt in range(ATTEMPTS):
-            found, dropped = _once(servers)
-            for variant, seen in found.items():
+            measurements, dropped = _once(servers)
+            for variant, seen in measurements.items():
                 known = best.get(variant)
                 if (
                     known is None
@@ -153,14 +153,14 @@ def _once(servers: Sequence[tuple[GoldenServer, str]]) -> tuple[dict[str, Seen],
     with tempfile.TemporaryDirectory() as scratch:
         manifest = run(plan, Path(scratch) / plan.run)
         records = list(measured(read_records(Path(scratch) / plan.run / RECORDS)))
-    found: dict[str, Seen] = {}
+    measurements: dict[str, Seen] = {}
     for name, (server, _) in zip(names, servers, strict=True):
         (record,) = [record for record in records if record.variant == name]
         true = median(
             truth.tpot for truth in server.truths if truth.asked == TOKENS and truth.tpot is not None
         )
-        found[name] = _seen(record, true)
-    return found, manifest.dropped
+        measurements[name] = _seen(record, true)
+    return measurements, manifest.dropped
 
 
 def _seen(record: RequestRecord, true: float) -> Seen:

@@ -57,6 +57,6 @@ def _resources(stack: cdk.Stack) -> Iterator[cdk.CfnResource]:
 def _role_name(stack: cdk.Stack, role: cdk.CfnResource, prefix: str) -> str:
     """Prefix, stack and what the role is for, with a hash that keeps shortened names apart."""
     logical_id = str(stack.resolve(role.logical_id))
-    whole = f"{prefix}{stack.stack_name}-{logical_id}"
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
-    return f"{whole[: _NAME_LIMIT - len(digest) - 1]}-{digest}"
+    full_name = f"{prefix}{stack.stack_name}-{logical_id}"
+    digest = hashlib.sha256(full_name.encode()).hexdigest()[:8]
+    return f"{full_name[: _NAME_LIMIT - len(digest) - 1]}-{digest}"

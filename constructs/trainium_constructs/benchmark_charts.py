@@ -72,7 +72,7 @@ class BenchmarkCharts:
 
     def over_load(self, test_cases: Collection[str], loads: Sequence[float]) -> list[list[Widget]]:
         """Speed-up and the whole service at each load."""
-        (tpot,) = (one for one in series.BY_LOAD if one.name == TPOT.name)
+        (tpot,) = (time_series for time_series in series.BY_LOAD if time_series.name == TPOT.name)
         baseline, *others = self.variants
         speed_ups: list[Row] = []
         places = [(case, load, variant) for case in test_cases for load in loads for variant in others]
@@ -84,10 +84,10 @@ class BenchmarkCharts:
                 speed_ups.append(self.row(tpot, values, "p50", name, label=label, identity=identity))
         service: list[Widget] = [
             bars(
-                f"Whole service by load: {one.symbol}, mean over runs{unit(one)}",
+                f"Whole service by load: {time_series.symbol}, mean over runs{unit(time_series)}",
                 [
                     self.row(
-                        one,
+                        time_series,
                         (self.experiment, variant, f"{load:g}"),
                         "Average",
                         variant,
@@ -97,7 +97,7 @@ class BenchmarkCharts:
                     for variant in self.variants
                 ],
             )
-            for one in series.SERVICE_BY_LOAD
+            for time_series in series.SERVICE_BY_LOAD
         ]
         return pairs(
             [bars("Speed-up by load: median TPOT of the baseline / of the variant", speed_ups), *service]
@@ -108,18 +108,22 @@ class BenchmarkCharts:
         better.
         """
         charts: list[Widget] = []
-        for definition, one in zip(metrics, series.exact(metrics), strict=True):
+        for definition, time_series in zip(metrics, series.exact(metrics), strict=True):
             for statistic in ("p50", "p90") if definition.better == "smaller" else ("p50",):
                 rows = [
-                    self.of(one, variant, case, statistic) for case in test_cases for variant in self.variants
+                    self.of(time_series, variant, case, statistic)
+                    for case in test_cases
+                    for variant in self.variants
                 ]
-                charts.append(bars(f"{one.symbol}, {statistic}{unit(one)}", rows))
-        for one in series.SERVICE:
+                charts.append(bars(f"{time_series.symbol}, {statistic}{unit(time_series)}", rows))
+        for time_series in series.SERVICE:
             of_variants = [
-                self.row(one, (self.experiment, variant), "Average", variant, label=variant)
+                self.row(time_series, (self.experiment, variant), "Average", variant, label=variant)
                 for variant in self.variants
             ]
-            charts.append(bars(f"Whole service: {one.symbol}, mean over runs{unit(one)}", of_variants))
+            charts.append(
+                bars(f"Whole service: {time_series.symbol}, mean over runs{unit(time_series)}", of_variants)
+            )
         return pairs(charts)
 
     def llmperf(self, test_cases: Collection[str]) -> list[list[Widget]]:
@@ -127,14 +131,14 @@ class BenchmarkCharts:
         return pairs(
             [
                 bars(
-                    f"LLMPerf {one.name}: {one.symbol}, p50{unit(one)}",
+                    f"LLMPerf {time_series.name}: {time_series.symbol}, p50{unit(time_series)}",
                     [
-                        self.row(one, (variant, case), "p50", variant, label=f"{case} · {variant}")
+                        self.row(time_series, (variant, case), "p50", variant, label=f"{case} · {variant}")
                         for case in test_cases
                         for variant in self.variants
                     ],
                 )
-                for one in series.LLMPERF
+                for time_series in series.LLMPERF
             ]
         )
 

@@ -107,7 +107,7 @@ class AwsSeries:
 
     def _require(self, names: frozenset[str]) -> None:
         if names not in self.dimension_sets:
-            known = "; ".join(", ".join(sorted(one)) for one in self.dimension_sets)
+            known = "; ".join(", ".join(sorted(dimension_set)) for dimension_set in self.dimension_sets)
             raise ValueError(f"{self.name} is not emitted by {', '.join(sorted(names))}; use {known}")
 
 

@@ -128,10 +128,15 @@ class DecisionCharts:
         return rows
 
     def _service(self, name: str, period: int) -> list[Row]:
-        (one,) = (one for one in series.SERVICE if one.name == name)
+        (time_series,) = (time_series for time_series in series.SERVICE if time_series.name == name)
         return [
             self._charts.row(
-                one, (self._charts.experiment, variant), "Average", variant, label=variant, period=period
+                time_series,
+                (self._charts.experiment, variant),
+                "Average",
+                variant,
+                label=variant,
+                period=period,
             )
             for variant in self._charts.variants
         ]
@@ -139,13 +144,21 @@ class DecisionCharts:
     def _token_cost(self, period: int) -> list[Row]:
         """Price of the variant's share of a node over the tokens that it gives in the same time."""
         assert self._price is not None
-        (one,) = (one for one in series.SERVICE if one.name == SYSTEM_THROUGHPUT.name)
+        (time_series,) = (
+            time_series for time_series in series.SERVICE if time_series.name == SYSTEM_THROUGHPUT.name
+        )
         rows: list[Row] = []
         for place, variant in enumerate(self._charts.variants):
             values = (self._charts.experiment, variant)
             rows.append(
                 self._charts.row(
-                    one, values, "Average", variant, label=variant, period=period, identity=f"t{place}"
+                    time_series,
+                    values,
+                    "Average",
+                    variant,
+                    label=variant,
+                    period=period,
+                    identity=f"t{place}",
                 )
             )
             usd = self._price * self._shares[variant] * 1e6 / HOUR
@@ -161,7 +174,7 @@ class DecisionCharts:
 
     def _by_load(self, loads: Sequence[float]) -> list[Row]:
         """The speed-up of each class at each load: the middle of its test cases' speed-ups is their mean."""
-        (tpot,) = (one for one in series.BY_LOAD if one.name == TPOT.name)
+        (tpot,) = (time_series for time_series in series.BY_LOAD if time_series.name == TPOT.name)
         rows: list[Row] = []
         number = 0
         for prompt_class in dict.fromkeys(self._cases.values()):

@@ -39,7 +39,7 @@ class MachineCharts:
             )
             for members, colour in zip(groups, cycle(PALETTE, len(groups)), strict=True)
         ]
-        errors = [self._now(one, "Sum") for one in (insights.EXECUTION_ERRORS, insights.ECC_EVENTS)]
+        errors = [self._now(series, "Sum") for series in (insights.EXECUTION_ERRORS, insights.ECC_EVENTS)]
         return [
             [
                 lines(
@@ -53,7 +53,7 @@ class MachineCharts:
             [
                 lines(
                     "Memory per NeuronCore, mean, bytes",
-                    [self._now(one) for one in insights.CORE_MEMORY],
+                    [self._now(series) for series in insights.CORE_MEMORY],
                     stacked=True,
                 ),
                 lines(
@@ -78,9 +78,9 @@ class MachineCharts:
                 lines(
                     "Ready and desired replicas",
                     [
-                        self._workload(one, server.name)
+                        self._workload(series, server.name)
                         for server in self._servers
-                        for one in (insights.REPLICAS_READY, insights.REPLICAS_DESIRED)
+                        for series in (insights.REPLICAS_READY, insights.REPLICAS_DESIRED)
                     ],
                 ),
                 lines(
@@ -89,7 +89,7 @@ class MachineCharts:
                 ),
                 lines(
                     "Why a service does not run, containers",
-                    [self._workload(one, server.name) for server in self._servers for one in troubles],
+                    [self._workload(series, server.name) for server in self._servers for series in troubles],
                 ),
             ]
         ]

@@ -87,10 +87,10 @@ def split(name: str, objects: Sequence[Object]) -> Iterator[list[Object]]:
     """
     part: list[Object] = []
     used = 0
-    for one in objects:
-        size = event_bytes(one)
+    for entry in objects:
+        size = event_bytes(entry)
         if size > MANIFEST_BYTES:
-            kind, of = one.get("kind"), one.get("metadata", {}).get("name")
+            kind, of = entry.get("kind"), entry.get("metadata", {}).get("name")
             raise ValueError(
                 f"{kind} {of} of chart {name} takes {size} bytes; one manifest may take {MANIFEST_BYTES}."
                 " Split the object"
@@ -98,7 +98,7 @@ def split(name: str, objects: Sequence[Object]) -> Iterator[list[Object]]:
         if part and used + size > MANIFEST_BYTES:
             yield part
             part, used = [], 0
-        part.append(one)
+        part.append(entry)
         used += size
     if part:
         yield part

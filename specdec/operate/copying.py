@@ -72,12 +72,12 @@ def describe(client: Any, bucket: str, key: str) -> Stored | None:
                 return None
             raise
     etag = str(head["ETag"]).strip('"')
-    whole = head.get("ChecksumType") != "COMPOSITE"
+    full_object = head.get("ChecksumType") != "COMPOSITE"
     plain = "-" not in etag and head.get("ServerSideEncryption") != "aws:kms"
     return Stored(
         key=key,
         size=int(head["ContentLength"]),
-        checksums={field: str(head[field]) for field in _CHECKSUMS if whole and field in head},
+        checksums={field: str(head[field]) for field in _CHECKSUMS if full_object and field in head},
         etag=etag if plain else None,
     )
 
@@ -102,12 +102,12 @@ def keys_under(client: Any, bucket: str, prefixes: Iterable[str]) -> list[str]:
     An interrupted copy then never leaves a folder that looks whole.
     """
     with calls():
-        found = [
+        keys = [
             entry["Key"]
             for prefix in prefixes
             for entry in pages(client, "list_objects_v2", "Contents", Bucket=bucket, Prefix=prefix)
         ]
-    unique = list(dict.fromkeys(found))
+    unique = list(dict.fromkeys(keys))
     markers = (f"/{MODEL_MARKER}", f"/{ARTIFACT_MARKER}")
     return sorted(unique, key=lambda key: key.endswith(markers))
 

@@ -42,12 +42,12 @@ class Kubectl:
     """
 
     def __init__(self, experiment: Experiment, region: str, clients: Clients) -> None:
-        found = shutil.which("kubectl")
-        if found is None:
+        executable = shutil.which("kubectl")
+        if executable is None:
             raise Unreachable(
                 "kubectl is not installed", remedy="Install kubectl, within one minor version of the cluster"
             )
-        self._kubectl = found
+        self._kubectl = executable
         self._clients = clients
         self._name = experiment.stack_name(region)
         with calls():

@@ -60,15 +60,15 @@ def group_of(experiment: Experiment, region: str, clients: Clients) -> tuple[str
             if code(error) != "ResourceNotFoundException":
                 raise
             names = []
-        found = [name for name in names if name.startswith(PREFIX)]
-        if not found:
+        groups = [name for name in names if name.startswith(PREFIX)]
+        if not groups:
             raise SpecdecError(
                 f"no accelerator nodes in {region}: {cluster} is not deployed",
                 remedy=f"uv run npx cdk deploy {cluster}",
             )
         return (
-            found[0],
-            clients("eks").describe_nodegroup(clusterName=cluster, nodegroupName=found[0])["nodegroup"],
+            groups[0],
+            clients("eks").describe_nodegroup(clusterName=cluster, nodegroupName=groups[0])["nodegroup"],
         )
 
 
@@ -136,7 +136,7 @@ def status(experiment: Experiment, region: str, clients: Clients) -> list[Step]:
 def _alarms(stack: str, clients: Clients) -> list[Step]:
     try:
         with calls():
-            found = pages(
+            alarms = pages(
                 clients("cloudwatch"),
                 "describe_alarms",
                 "MetricAlarms",
@@ -154,15 +154,15 @@ def _alarms(stack: str, clients: Clients) -> list[Step]:
             alarm["StateUpdatedTimestamp"].isoformat() if "StateUpdatedTimestamp" in alarm else None,
             "CloudWatch",
         )
-        for alarm in found
+        for alarm in alarms
     ]
 
 
 def _capacity(name: str, group: dict[str, Any], wanted: int) -> Step:
     issues = group.get("health", {}).get("issues", [])
     if issues:
-        told = "; ".join(f"{issue.get('code')}: {issue.get('message')}" for issue in issues)
-        return Step("capacity", "failed", f"{name}: {told}", None, "EKS")
+        problems = "; ".join(f"{issue.get('code')}: {issue.get('message')}" for issue in issues)
+        return Step("capacity", "failed", f"{name}: {problems}", None, "EKS")
     active = group["status"] == "ACTIVE"
     return Step(
         "capacity",

@@ -63,12 +63,14 @@ def region(scope: Scope) -> Iterator[Finding]:
 def _opt_in(ec2: Any, name: str) -> str | None:
     with calls():
         try:
-            found: list[dict[str, Any]] = ec2.describe_regions(RegionNames=[name], AllRegions=True)["Regions"]
+            regions: list[dict[str, Any]] = ec2.describe_regions(RegionNames=[name], AllRegions=True)[
+                "Regions"
+            ]
         except ClientError as error:
             if code(error) != "InvalidParameterValue":
                 raise
-            found = []
-    return str(found[0].get("OptInStatus", "opt-in-not-required")) if found else None
+            regions = []
+    return str(regions[0].get("OptInStatus", "opt-in-not-required")) if regions else None
 
 
 def judge_region(name: str, status: str | None) -> Finding:

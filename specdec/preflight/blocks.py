@@ -112,27 +112,27 @@ def places(scope: Scope) -> list[Place]:
     every region that offers its type, and on every other type that takes it.
     """
     experiment = scope.experiment
-    found = [Place(scope.region, experiment)]
+    candidates = [Place(scope.region, experiment)]
     if scope.region != experiment.regions[0]:
-        return found
+        return candidates
     for instance in INSTANCES.values():
         own = instance.type == experiment.capacity.instance_type
         moved = experiment if own else fit(experiment, instance, scope.region)[0]
         if moved is None or "capacity-block" not in instance.purchases:
             continue
-        found.extend(
+        candidates.extend(
             Place(offer.region, moved)
             for offer in OFFERS.get(instance.type, ())
             if not (own and offer.region == scope.region)
         )
-    return found
+    return candidates
 
 
 def _offers(scope: Scope, place: Place) -> list[Offer]:
     now = datetime.now(UTC)
     with calls():
         try:
-            found: list[dict[str, Any]] = scope.clients(
+            offerings: list[dict[str, Any]] = scope.clients(
                 "ec2", region=place.region
             ).describe_capacity_block_offerings(
                 InstanceType=place.experiment.capacity.instance_type,
@@ -146,7 +146,7 @@ def _offers(scope: Scope, place: Place) -> list[Offer]:
                 raise NoQuotaError("the account's quota for its Capacity Blocks is 0") from None
             if code(error) not in UNSOLD:
                 raise
-            found = []
+            offerings = []
     return [
         Offer(
             place=place,
@@ -157,7 +157,7 @@ def _offers(scope: Scope, place: Place) -> list[Offer]:
             fee=float(offer["UpfrontFee"]),
             currency=offer.get("CurrencyCode", "USD"),
         )
-        for offer in found
+        for offer in offerings
     ]
 
 

@@ -86,7 +86,7 @@ def offering(scope: Scope) -> Iterator[Finding]:
             LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [kind]}]
         )
     yield judge_offering(
-        [found["Location"] for found in answer["InstanceTypeOfferings"]],
+        [entry["Location"] for entry in answer["InstanceTypeOfferings"]],
         kind=kind,
         zone=zone,
         region=scope.region,
@@ -152,7 +152,7 @@ def reservation(scope: Scope) -> Iterator[Finding]:
         return
     with calls():
         try:
-            found: list[dict[str, Any]] = scope.clients("ec2").describe_capacity_reservations(
+            reservations: list[dict[str, Any]] = scope.clients("ec2").describe_capacity_reservations(
                 CapacityReservationIds=[place.reservation_id]
             )["CapacityReservations"]
         except ClientError as error:
@@ -161,8 +161,8 @@ def reservation(scope: Scope) -> Iterator[Finding]:
                 "InvalidCapacityReservationId.Malformed",
             ):
                 raise
-            found = []
-    held = _reservation(found[0]) if found else None
+            reservations = []
+    held = _reservation(reservations[0]) if reservations else None
     nodes = max(capacity.desired_nodes, scope.experiment.nodes_needed)
     if held is not None and held.free < nodes:
         held = dataclasses.replace(held, own=_own_instances(scope, held.id))

@@ -59,20 +59,20 @@ def cost(scope: Scope) -> Iterator[Finding]:
     kinds = (
         [capacity.system_instance_type] if own else [capacity.instance_type, capacity.system_instance_type]
     )
-    told: dict[str, float] = {}
+    prices: dict[str, float] = {}
     unanswered = list(kinds)
     refused = None
     try:
         for kind in kinds:
             price = asked(scope.clients, instance_type=kind, region=scope.region)
-            told |= {} if price is None else {kind: price}
+            prices |= {} if price is None else {kind: price}
             unanswered.remove(kind)
     except Exception as error:
         # Not being told a price is no reason to leave out all the others.
         refused = error if isinstance(error, SpecdecError) else unexpected(error)
         if refused is None or (isinstance(refused, NoAccessError) and not isinstance(refused, DeniedError)):
             raise
-    table = items(scope.experiment, scope.region, scope.workload, today=scope.today, asked=told)
+    table = items(scope.experiment, scope.region, scope.workload, today=scope.today, asked=prices)
     for entry in table:
         if entry.usd_per_hour is not None:
             dated = f" ({entry.date})" if entry.date else ""

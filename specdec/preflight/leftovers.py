@@ -56,21 +56,21 @@ def find(experiment: Experiment, region: str, clients: Clients) -> list[Leftover
     if (status := stack_status(clients, name)) is not None:
         return [Leftover("stack", f"{name} ({status})", region, f"uv run npx cdk destroy {name}")]
     # One thing may be found twice by one search; two kinds may well have one name.
-    found: dict[tuple[str, str], Leftover] = {}
+    leftovers: dict[tuple[str, str], Leftover] = {}
     for search in _SEARCHES.values():
         with calls():
-            found |= {
+            leftovers |= {
                 (leftover.kind, leftover.name): leftover
                 for leftover in search(experiment, name, region, clients)
             }
-    known = {leftover.name for leftover in found.values()}
+    known = {leftover.name for leftover in leftovers.values()}
     with calls():
         tagged = {
             (leftover.kind, leftover.name): leftover
             for leftover in _tagged(experiment, name, region, clients)
             if leftover.name not in known
         }
-    return [*found.values(), *tagged.values()]
+    return [*leftovers.values(), *tagged.values()]
 
 
 def _ours(found: str, name: str) -> bool:
@@ -294,10 +294,10 @@ def _tagged(experiment: Experiment, name: str, region: str, clients: Clients) ->
     """
     for tag, value in ((_STACK_TAG, name), ("experiment", experiment.name), ("eks:cluster-name", name)):
         wanted = [{"Key": tag, "Values": [value]}]
-        for found in pages(
+        for mapping in pages(
             clients("resourcegroupstaggingapi"), "get_resources", "ResourceTagMappingList", TagFilters=wanted
         ):
-            arn = found["ResourceARN"]
+            arn = mapping["ResourceARN"]
             service, _, _, resource = arn.split(":", 5)[2:]
             if service == "s3":
                 if tag == _STACK_TAG or _ours(resource, name):
@@ -314,10 +314,10 @@ def _tagged(experiment: Experiment, name: str, region: str, clients: Clients) ->
         # EC2 is asked itself: it knows its tags at once, and of some kinds that the tagging service leaves
         # out.
         wanted = [{"Name": "key", "Values": [tag]}, {"Name": "value", "Values": [value]}]
-        for found in pages(clients("ec2"), "describe_tags", "Tags", Filters=wanted):
-            handle = _handle(clients, found["ResourceType"], found["ResourceId"])
+        for description in pages(clients("ec2"), "describe_tags", "Tags", Filters=wanted):
+            handle = _handle(clients, description["ResourceType"], description["ResourceId"])
             if handle is not None:
-                yield _described("ec2", found["ResourceType"], handle, region)
+                yield _described("ec2", description["ResourceType"], handle, region)
 
 
 def _described(service: str, kind: str, name: str, region: str, kept: str | None = None) -> Leftover:

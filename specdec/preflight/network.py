@@ -49,9 +49,9 @@ def network(scope: Scope) -> Iterator[Finding]:
                 f"{attribute[0].upper()}{attribute[1:]}"
             ]["Value"]
         ]
-    found = [*judge_subnets(place, subnets), *judge_routes(subnets, tables)]
+    findings = [*judge_subnets(place, subnets), *judge_routes(subnets, tables)]
     if names:
-        found.append(
+        findings.append(
             Finding(
                 "network",
                 "blocker",
@@ -60,7 +60,9 @@ def network(scope: Scope) -> Iterator[Finding]:
             )
         )
     zones = ", ".join(place.subnets)
-    yield from found or [Finding("network", "ok", f"{place.vpc_id} has subnets with routes out in {zones}")]
+    yield from findings or [
+        Finding("network", "ok", f"{place.vpc_id} has subnets with routes out in {zones}")
+    ]
 
 
 def judge_subnets(place: Placement, subnets: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:

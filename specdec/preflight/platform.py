@@ -42,10 +42,10 @@ def kubernetes(scope: Scope) -> Iterator[Finding]:
         answer = pages(scope.clients("eks"), "describe_cluster_versions", "clusterVersions")
     versions = {
         # The older field spells the same words in lower case with hyphens.
-        found["clusterVersion"]: (
-            str(found.get("versionStatus") or found.get("status", "")).upper().replace("-", "_")
+        version["clusterVersion"]: (
+            str(version.get("versionStatus") or version.get("status", "")).upper().replace("-", "_")
         )
-        for found in answer
+        for version in answer
     }
     yield judge_kubernetes(versions, wanted=wanted, region=scope.region, today=datetime.now(UTC).date())
 
@@ -102,9 +102,12 @@ def addons(scope: Scope) -> Iterator[Finding]:
                 addonName=name,
                 kubernetesVersion=version,
             )
-        found: list[dict[str, Any]] = [entry for addon in answer for entry in addon["addonVersions"]]
+        versions: list[dict[str, Any]] = [entry for addon in answer for entry in addon["addonVersions"]]
         yield judge_addon(
-            [entry["addonVersion"] for entry in found], name=name, kubernetes=version, pinned=pinned.get(name)
+            [entry["addonVersion"] for entry in versions],
+            name=name,
+            kubernetes=version,
+            pinned=pinned.get(name),
         )
 
 

@@ -69,22 +69,22 @@ def run(scope: Scope, *, on_done: Callable[[str, int, int], None]) -> list[Findi
     Raises:
         NoAccessError: the credentials themselves are not good, so that no check can say anything.
     """
-    found: dict[str, list[Finding]] = {}
+    findings: dict[str, list[Finding]] = {}
     if GATE in CHECKS:
-        found[GATE] = _one(GATE, scope)
+        findings[GATE] = _one(GATE, scope)
         on_done(GATE, 1, len(CHECKS))
-        if any(finding.level == "blocker" for finding in found[GATE]):
-            return found[GATE]
+        if any(finding.level == "blocker" for finding in findings[GATE]):
+            return findings[GATE]
     with ThreadPoolExecutor(max_workers=8) as pool:
-        pending = {pool.submit(_one, name, scope): name for name in CHECKS if name not in found}
+        pending = {pool.submit(_one, name, scope): name for name in CHECKS if name not in findings}
         try:
-            for count, done in enumerate(as_completed(pending), len(found) + 1):
-                found[pending[done]] = done.result()
+            for count, done in enumerate(as_completed(pending), len(findings) + 1):
+                findings[pending[done]] = done.result()
                 on_done(pending[done], count, len(CHECKS))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return [finding for name in CHECKS for finding in found[name]]
+    return [finding for name in CHECKS for finding in findings[name]]
 
 
 def _one(name: str, scope: Scope) -> list[Finding]:

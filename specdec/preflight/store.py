@@ -52,9 +52,9 @@ def _shared(scope: Scope, bucket: str) -> Iterator[Finding]:
             if code(error) != "NoSuchTagSet":
                 raise
             tags = []
-    found = judge_shared({tag["Key"]: tag["Value"] for tag in tags}, bucket=bucket, stack=scope.stack)
-    if found is not None:
-        yield found
+    finding = judge_shared({tag["Key"]: tag["Value"] for tag in tags}, bucket=bucket, stack=scope.stack)
+    if finding is not None:
+        yield finding
 
 
 def judge_shared(tags: dict[str, str], *, bucket: str, stack: str) -> Finding | None:

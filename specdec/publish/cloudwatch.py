@@ -80,13 +80,13 @@ def run_datums(
 
         metrics = ALL
     manifest = run.manifest
-    found = datums.of_run(
+    exact_datums = datums.of_run(
         manifest, run.records, metrics, experiment=experiment, high_resolution=high_resolution
     )
     baseline = next(
         (name for name, facts in manifest.variants.items() if facts.get("role") == "baseline"), None
     )
-    return found + llmperf_datums.of_cases(results.load(run.folder), baseline=baseline)
+    return exact_datums + llmperf_datums.of_cases(results.load(run.folder), baseline=baseline)
 
 
 def publish(
@@ -267,11 +267,13 @@ def _arrived(batch: list[Datum], cloudwatch: CloudWatchClient) -> list[bool | No
         expected[datum.series, datum.dimensions, datum.timestamp] += sum(datum.counts)
     seen: dict[tuple[Series, tuple[str, ...], datetime], bool | None] = {}
     for place, count in expected.items():
-        one, dimensions, at = place
+        series, dimensions, at = place
         resolution = next(
             datum.resolution for datum in batch if (datum.series, datum.dimensions, datum.timestamp) == place
         )
-        points = _statistics(cloudwatch, one, dimensions, at, at + timedelta(seconds=resolution), resolution)
+        points = _statistics(
+            cloudwatch, series, dimensions, at, at + timedelta(seconds=resolution), resolution
+        )
         seen[place] = (
             None if points is None else sum(point.get("SampleCount", 0.0) for point in points) >= count
         )
@@ -389,8 +391,8 @@ def read_back(
     while True:
         differences = tuple(
             difference
-            for (one, dimensions), parts in places.items()
-            for difference in _compare(cloudwatch, one, dimensions, parts)
+            for (series, dimensions), parts in places.items()
+            for difference in _compare(cloudwatch, series, dimensions, parts)
         )
         if not differences or clock.now() >= deadline:
             samples = sum(sum(datum.counts) for parts in places.values() for datum in parts)
@@ -426,9 +428,9 @@ def _compare(
         "Minimum": min(value for value, _ in values),
         "Maximum": max(value for value, _ in values),
     }
-    found: dict[str, float | None] = dict.fromkeys(expected)
+    statistics: dict[str, float | None] = dict.fromkeys(expected)
     if points:
-        found = {
+        statistics = {
             "SampleCount": sum(point.get("SampleCount", 0.0) for point in points),
             "Sum": math.fsum(point.get("Sum", 0.0) for point in points),
             "Minimum": min(point.get("Minimum", math.inf) for point in points),
@@ -437,5 +439,6 @@ def _compare(
     return [
         Difference(one.name, dimensions, statistic, value, other)
         for statistic, value in expected.items()
-        if (other := found[statistic]) is None or not math.isclose(value, other, rel_tol=1e-9, abs_tol=1e-12)
+        if (other := statistics[statistic]) is None
+        or not math.isclose(value, other, rel_tol=1e-9, abs_tol=1e-12)
     ]

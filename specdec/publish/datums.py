@@ -128,16 +128,16 @@ def of_run(
     """
     resolution: Resolution = 1 if high_resolution else 60
     points: list[tuple[Series, tuple[str, ...], datetime, float]] = []
-    chosen = [(metric, one) for metric in metrics for one in series.exact([metric])]
+    chosen = [(metric, time_series) for metric in metrics for time_series in series.exact([metric])]
     exact = [record for record in records if record.lane == "exact"]
     loads = sorted({record.load for record in exact if not record.warmup})
     lowest = [record for record in exact if record.load in loads[:1]]
     for record in measured(lowest):
         at = _cut(parse_utc(record.sent_utc), resolution)
-        for metric, one in chosen:
+        for metric, time_series in chosen:
             value = metric.of(record)
             if value is not None:
-                points.append((one, (experiment, record.variant, record.test_case), at, value))
+                points.append((time_series, (experiment, record.variant, record.test_case), at, value))
     ended = _cut(parse_utc(manifest.ended_utc), 60)
     for variant, case, percent in parity(manifest, lowest):
         points.append((series.PARITY, (experiment, variant, case), ended, percent))
@@ -148,10 +148,10 @@ def of_run(
     objective = objective_of(manifest.configuration)
     for variant in sorted({record.variant for record in records}):
         own = [record for record in lowest if record.variant == variant and record.block >= 0]
-        for metric, one in zip(OF_RUN, series.SERVICE, strict=True):
+        for metric, time_series in zip(OF_RUN, series.SERVICE, strict=True):
             total = metric.of(own, objective)
             if total is not None:
-                points.append((one, (experiment, variant), ended, total))
+                points.append((time_series, (experiment, variant), ended, total))
     if len(loads) > 1:
         points.extend(_by_load(exact, experiment, objective, ended, resolution))
     points.append((series.FAILED_RUNS, (experiment,), ended, 0.0 if manifest.status == "complete" else 1.0))
@@ -167,17 +167,17 @@ def _by_load(
 ) -> Iterator[tuple[Series, tuple[str, ...], datetime, float]]:
     for record in measured(records):
         at = _cut(parse_utc(record.sent_utc), resolution)
-        for metric, one in zip((TPOT, TTFT), series.BY_LOAD, strict=True):
+        for metric, time_series in zip((TPOT, TTFT), series.BY_LOAD, strict=True):
             value = metric.of(record)
             if value is not None:
                 dimensions = (experiment, record.variant, record.test_case, f"{record.load:g}")
-                yield one, dimensions, at, value
+                yield time_series, dimensions, at, value
     for variant, load in sorted({(record.variant, record.load) for record in records if record.block >= 0}):
         own = [r for r in records if (r.variant, r.load) == (variant, load) and r.block >= 0]
-        for metric, one in zip(OF_RUN, series.SERVICE_BY_LOAD, strict=True):
+        for metric, time_series in zip(OF_RUN, series.SERVICE_BY_LOAD, strict=True):
             total = metric.of(own, objective)
             if total is not None:
-                yield one, (experiment, variant, f"{load:g}"), ended, total
+                yield time_series, (experiment, variant, f"{load:g}"), ended, total
 
 
 def failed_run(experiment: str, at: datetime) -> Datum:
@@ -213,22 +213,29 @@ def distributions(
         ValueError: a value that CloudWatch does not take, or dimensions that are not the series'.
     """
     gathered: dict[tuple[Series, tuple[str, ...], datetime], Counter[float]] = defaultdict(Counter)
-    for one, dimensions, at, value in points:
+    for time_series, dimensions, at, value in points:
         if not math.isfinite(value) or (value != 0 and not _SMALLEST <= abs(value) <= _LARGEST):
             raise ValueError(
-                f"{one.namespace} {one.name} of {', '.join(dimensions)} is {value!r}, which CloudWatch does"
-                " not take"
+                f"{time_series.namespace} {time_series.name} of {', '.join(dimensions)} is {value!r},"
+                " which CloudWatch does not take"
             )
-        if len(dimensions) != len(one.dimensions) or len(dimensions) > MAX_DIMENSIONS or not all(dimensions):
+        if (
+            len(dimensions) != len(time_series.dimensions)
+            or len(dimensions) > MAX_DIMENSIONS
+            or not all(dimensions)
+        ):
             raise ValueError(
-                f"{one.namespace} {one.name} has dimensions {', '.join(one.dimensions)}; got {dimensions!r}"
+                f"{time_series.namespace} {time_series.name} has dimensions"
+                f" {', '.join(time_series.dimensions)}; got {dimensions!r}"
             )
-        gathered[one, dimensions, at][value] += 1
-    for (one, dimensions, at), counter in gathered.items():
+        gathered[time_series, dimensions, at][value] += 1
+    for (time_series, dimensions, at), counter in gathered.items():
         values = sorted(counter)
         for part, first in enumerate(range(0, len(values), MAX_VALUES)):
             some = tuple(values[first : first + MAX_VALUES])
-            yield Datum(one, dimensions, at, some, tuple(counter[value] for value in some), part, resolution)
+            yield Datum(
+                time_series, dimensions, at, some, tuple(counter[value] for value in some), part, resolution
+            )
 
 
 def batches(datums: Iterable[Datum]) -> Iterator[list[Datum]]:

@@ -23,8 +23,8 @@ def of_cases(cases: Sequence[Case], *, baseline: str | None) -> list[Datum]:
     points: list[tuple[Series, tuple[str, ...], datetime, float]] = []
     for case in cases:
         at = datetime.fromtimestamp(case.finished, UTC).replace(second=0, microsecond=0)
-        for one, value in published(case, _twin(case, cases, baseline)).items():
-            points.append((one, (case.variant, case.test_case), at, value))
+        for time_series, value in published(case, _twin(case, cases, baseline)).items():
+            points.append((time_series, (case.variant, case.test_case), at, value))
     return list(distributions(points))
 
 
@@ -33,19 +33,19 @@ def published(case: Case, baseline: Case | None) -> dict[Series, float]:
     overhead = results.overhead_events(baseline)
     full = case.full_length
     values = {
-        series.LLMPERF_TTFT: [one.ttft for one in case.requests],
-        series.LLMPERF_INTER_TOKEN_LATENCY: [one.inter_token_latency for one in case.requests],
-        series.LLMPERF_END_TO_END_LATENCY: [one.end_to_end_latency for one in case.requests],
-        series.LLMPERF_THROUGHPUT: [one.request_output_throughput for one in case.requests],
-        series.LLMPERF_INPUT_TOKENS: [float(one.number_input_tokens) for one in case.requests],
-        series.LLMPERF_OUTPUT_TOKENS: [float(one.number_output_tokens) for one in case.requests],
-        series.LLMPERF_TPOT: [case.time_per_output_token(one) for one in full],
+        series.LLMPERF_TTFT: [request.ttft for request in case.requests],
+        series.LLMPERF_INTER_TOKEN_LATENCY: [request.inter_token_latency for request in case.requests],
+        series.LLMPERF_END_TO_END_LATENCY: [request.end_to_end_latency for request in case.requests],
+        series.LLMPERF_THROUGHPUT: [request.request_output_throughput for request in case.requests],
+        series.LLMPERF_INPUT_TOKENS: [float(request.number_input_tokens) for request in case.requests],
+        series.LLMPERF_OUTPUT_TOKENS: [float(request.number_output_tokens) for request in case.requests],
+        series.LLMPERF_TPOT: [case.time_per_output_token(request) for request in full],
         series.LLMPERF_TOKENS_PER_STEP: [
-            steps for one in full if (steps := case.tokens_per_step(one, overhead)) is not None
+            steps for request in full if (steps := case.tokens_per_step(request, overhead)) is not None
         ],
     }
-    medians = {one: results.upper_median(numbers) for one, numbers in values.items()}
-    return {one: value for one, value in medians.items() if value is not None}
+    medians = {time_series: results.upper_median(numbers) for time_series, numbers in values.items()}
+    return {time_series: value for time_series, value in medians.items() if value is not None}
 
 
 def _twin(case: Case, cases: Sequence[Case], baseline: str | None) -> Case | None:

@@ -81,8 +81,8 @@ PARITY = Series(
     "share of prompts, sent at temperature 0, whose text equals the baseline's",
 )
 SERVICE = tuple(
-    Series(RUN_NAMESPACE, one.name, one.symbol, one.unit, ("Experiment", "Variant"), one.formula)
-    for one in OF_RUN
+    Series(RUN_NAMESPACE, metric.name, metric.symbol, metric.unit, ("Experiment", "Variant"), metric.formula)
+    for metric in OF_RUN
 )
 """The metrics of ``specdec.metrics.OF_RUN``: what one variant's service gave under the load of the run."""
 
@@ -90,15 +90,22 @@ LOAD = "Load"
 """Further dimension of what a run of several loads publishes: requests in flight, or per second."""
 
 BY_LOAD = tuple(
-    Series(NAMESPACE, one.name, one.symbol, one.unit, (*DIMENSIONS, LOAD), one.formula)
-    for one in (TPOT, TTFT)
+    Series(NAMESPACE, metric.name, metric.symbol, metric.unit, (*DIMENSIONS, LOAD), metric.formula)
+    for metric in (TPOT, TTFT)
 )
 """What one request yields, at each load of a run with several. Without this dimension, such a run publishes
 its lowest load alone, so that a series never mixes loads."""
 
 SERVICE_BY_LOAD = tuple(
-    Series(RUN_NAMESPACE, one.name, one.symbol, one.unit, ("Experiment", "Variant", LOAD), one.formula)
-    for one in OF_RUN
+    Series(
+        RUN_NAMESPACE,
+        metric.name,
+        metric.symbol,
+        metric.unit,
+        ("Experiment", "Variant", LOAD),
+        metric.formula,
+    )
+    for metric in OF_RUN
 )
 
 RUN = (FAILED_RUNS, REQUESTS, PARITY, *SERVICE)
@@ -198,7 +205,7 @@ def emitted(
         loads: of a run with several, else 0.
     """
     sizes = {"Experiment": 1, "Variant": variants, "TestCase": test_cases, "Outcome": 1, LOAD: loads}
-    service = [one for one in (*SERVICE, *SERVICE_BY_LOAD) if objective or one.name != GOODPUT.name]
+    service = [series for series in (*SERVICE, *SERVICE_BY_LOAD) if objective or series.name != GOODPUT.name]
     return (
         _combinations((*exact(ALL), FAILED_RUNS, REQUESTS, *service, *BY_LOAD), sizes)
         # The baseline is what the others' text is compared with.
@@ -208,4 +215,4 @@ def emitted(
 
 
 def _combinations(published: Iterable[Series], sizes: Mapping[str, int]) -> int:
-    return sum(prod(sizes[name] for name in one.dimensions) for one in published)
+    return sum(prod(sizes[name] for name in series.dimensions) for series in published)
