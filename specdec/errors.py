@@ -66,8 +66,8 @@ class Mistake:
 
     def __str__(self) -> str:
         nothing = self.value is None or self.value in ([], ())
-        given = "" if nothing else f" = {shortened(repr(self.value))}"
-        return printable(f"{self.field}{given}: {self.problem}. {self.remedy}")
+        value = "" if nothing else f" = {shortened(repr(self.value))}"
+        return printable(f"{self.field}{value}: {self.problem}. {self.remedy}")
 
 
 SHOWN = 20

@@ -52,12 +52,12 @@ def settle(stream: CompletionStream, *, requested: int | None, most: int) -> Cou
         requested: the fixed length that was asked for, where the answer reached it.
         most: tokens that one event can carry: 1 on a plain variant, window + 1 on a speculative one.
     """
-    told = stream.source
-    if told in ("continuous-usage", "server-timings"):
-        problem = None if told == "server-timings" else _contradiction(stream)
+    stream_source = stream.source
+    if stream_source in ("continuous-usage", "server-timings"):
+        problem = None if stream_source == "server-timings" else _contradiction(stream)
         if problem is None:
-            steps = tuple(stream.steps) if told == "server-timings" else None
-            return Counts(told, stream.total, stream.times, tuple(stream.tokens), steps)
+            steps = tuple(stream.steps) if stream_source == "server-timings" else None
+            return Counts(stream_source, stream.total, stream.times, tuple(stream.tokens), steps)
     else:
         problem = None
     total = stream.last_total if problem and stream.last_total is not None else stream.total

@@ -42,8 +42,8 @@ def parse(page: str) -> Gauges | None:
         total, count = sums.get(f"{name}_sum"), sums.get(f"{name}_count")
         return None if total is None or count is None else (total, count)
 
-    found = Gauges(first(_RUNNING), first(_WAITING), histogram(_QUEUE), histogram(_PREFILL))
-    return None if found == Gauges(None, None, None, None) else found
+    gauges = Gauges(first(_RUNNING), first(_WAITING), histogram(_QUEUE), histogram(_PREFILL))
+    return None if gauges == Gauges(None, None, None, None) else gauges
 
 
 def mean_between(before: tuple[float, float] | None, after: tuple[float, float] | None) -> float | None:

@@ -204,34 +204,34 @@ class Plan:
             raise BadInputError("run", mistakes)
 
     def _mistakes(self) -> list[Mistake]:
-        found: list[Mistake] = []
+        mistakes: list[Mistake] = []
         for target in self.targets:
-            found.extend(target.mistakes())
+            mistakes.extend(target.mistakes())
         names = [target.variant for target in self.targets]
-        found.extend(
+        mistakes.extend(
             Mistake("target", name, "is named twice", "Give each target its own name: --target NAME=URL")
             for name in sorted({name for name in names if names.count(name) > 1})
         )
-        found.extend(
+        mistakes.extend(
             Mistake("--extra-body", name, "is the client's own field", "Leave it out")
             for name in OWN
             if name in self.extra_body
         )
         if not self.targets:
-            found.append(Mistake("targets", [], "none given", "Name at least one"))
+            mistakes.append(Mistake("targets", [], "none given", "Name at least one"))
         if not self.prompts:
-            found.append(Mistake("prompts", [], "none left", "Choose test cases that the prompt set has"))
+            mistakes.append(Mistake("prompts", [], "none left", "Choose test cases that the prompt set has"))
         for name, least in (("output_tokens", 2), ("concurrency", 1), ("repeats", 1), ("warmup", 0)):
             value: int = getattr(self, name)
             if value < least:
-                found.append(Mistake(name, value, f"is less than {least}", f"Use {least} or more"))
+                mistakes.append(Mistake(name, value, f"is less than {least}", f"Use {least} or more"))
         if not 0 <= self.temperature <= 2:
-            found.append(
+            mistakes.append(
                 Mistake("temperature", self.temperature, "is not within 0 and 2", "Use 0 for greedy decoding")
             )
-        found.extend(load_mistakes("loads", self.loads, closed=self.arrival == "closed"))
+        mistakes.extend(load_mistakes("loads", self.loads, closed=self.arrival == "closed"))
         if self.arrival == "closed" and self.rate is not None:
-            found.append(
+            mistakes.append(
                 Mistake(
                     "rate",
                     self.rate,
@@ -240,7 +240,7 @@ class Plan:
                 )
             )
         if self.arrival != "closed" and not self.loads and (self.rate is None or self.rate <= 0):
-            found.append(
+            mistakes.append(
                 Mistake(
                     "rate",
                     self.rate,
@@ -248,7 +248,7 @@ class Plan:
                     "Give requests per second and variant",
                 )
             )
-        return found
+        return mistakes
 
     @property
     def secrets(self) -> Secrets:

@@ -338,23 +338,23 @@ async def _metrics_page(client: Client) -> str | None:
 
 def _first_of(group: BaseExceptionGroup[Any], kind: type[_Fault]) -> _Fault | None:
     for error in group.exceptions:
-        found = (
+        fault = (
             _first_of(cast("BaseExceptionGroup[Any]", error), kind)
             if isinstance(error, BaseExceptionGroup)
             else error
         )
-        if isinstance(found, kind):
-            return found
+        if isinstance(fault, kind):
+            return fault
     return None
 
 
 def _environment() -> dict[str, Any]:
     model = ""
     try:
-        found = re.search(
+        match = re.search(
             r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE
         )
-        model = found[1] if found else ""
+        model = match[1] if match else ""
     except OSError:
         pass
     return {

@@ -187,16 +187,16 @@ class CompletionStream:
         """Takes a choice, and gives the bytes of its text."""
         if choice.get("finish_reason") is not None:
             self.finish_reason = str(choice["finish_reason"])
-        found = delta.read(choice)
-        self.reasoned |= found.reasoned
-        self.unread.update(dict.fromkeys(found.unread))
+        piece = delta.read(choice)
+        self.reasoned |= piece.reasoned
+        self.unread.update(dict.fromkeys(piece.unread))
         if choice.get("logprobs"):
             self._gaps.extend(_gaps(choice["logprobs"]))
-        if not found.text:
+        if not piece.text:
             return 0
-        self._texts.append(found.text)
-        self._halves = self._halves or has_halves(found.text)
-        return len(found.text.encode("utf-8", "surrogatepass"))
+        self._texts.append(piece.text)
+        self._halves = self._halves or has_halves(piece.text)
+        return len(piece.text.encode("utf-8", "surrogatepass"))
 
     def _step(self, stamp: float, count: int, finished: int) -> None:
         self._open = (self._open[0] if self._open else stamp, count)

@@ -139,13 +139,13 @@ def _ends(record: RequestRecord) -> tuple[int, ...] | None:
 
 
 def _medians(numbers: list[_Numbers], objective: Objective | None) -> dict[str, float]:
-    found: dict[str, float] = {}
+    medians: dict[str, float] = {}
     for metric in ALL:
         values = [value for number in numbers if (value := number.values.get(metric.name)) is not None]
         if values:
-            found[metric.name] = median(values)
+            medians[metric.name] = median(values)
     for metric in OF_RUN:
         value = metric.of([number.record for number in numbers], objective)
         if value is not None:
-            found[metric.name] = value
-    return found
+            medians[metric.name] = value
+    return medians

@@ -59,7 +59,7 @@ def bucket_for(experiment: Experiment, region: str, clients: Clients) -> str | N
     there is neither yet.
     """
     stack = experiment.stack_name(region)
-    found = None
+    bucket = None
     if stack_status(clients, stack) is not None:
-        found = bucket_of(stack, clients("cloudformation"))
-    return found or experiment.placement[region].bucket
+        bucket = bucket_of(stack, clients("cloudformation"))
+    return bucket or experiment.placement[region].bucket

@@ -67,22 +67,25 @@ class GoldenServer:
 
     def truth(self) -> dict[str, Any]:
         """What was done since the last reset: medians over whole requests, and each request."""
-        whole = [truth for truth in self.truths if truth.fault is None and truth.ended is not None]
+        completed = [truth for truth in self.truths if truth.fault is None and truth.ended is not None]
         names = ("ttft", "tpot", "tokens_per_step", "e2e")
         values = {
-            name: [value for truth in whole if (value := getattr(truth, name)) is not None] for name in names
+            name: [value for truth in completed if (value := getattr(truth, name)) is not None]
+            for name in names
         }
         first, last = (
-            min((t.read for t in whole), default=0.0),
-            max((t.ended or 0.0 for t in whole), default=0.0),
+            min((t.read for t in completed), default=0.0),
+            max((t.ended or 0.0 for t in completed), default=0.0),
         )
         return {
             "requests": len(self.truths),
-            "whole": len(whole),
-            "median": {name: median(found) if found else None for name, found in values.items()},
-            "mean": {name: sum(found) / len(found) if found else None for name, found in values.items()},
+            "whole": len(completed),
+            "median": {name: median(numbers) if numbers else None for name, numbers in values.items()},
+            "mean": {
+                name: sum(numbers) / len(numbers) if numbers else None for name, numbers in values.items()
+            },
             "output_tokens_per_second": (
-                sum(t.tokens for t in whole) / (last - first) if last > first else None
+                sum(t.tokens for t in completed) / (last - first) if last > first else None
             ),
             "each": [truth.summary() for truth in self.truths],
         }

@@ -159,7 +159,9 @@ class Case:
         if self.arguments.ignore_eos:
             return self.requests
         return tuple(
-            one for one in self.requests if one.number_output_tokens >= self.arguments.mean_output_tokens
+            request
+            for request in self.requests
+            if request.number_output_tokens >= self.arguments.mean_output_tokens
         )
 
     def time_per_output_token(self, request: Request) -> float:
@@ -203,7 +205,7 @@ def overhead_events(baseline: Case | None) -> float:
     if baseline is None or not baseline.full_length:
         return 1.0
     measured = (
-        statistics.median(baseline.events(one) for one in baseline.full_length)
+        statistics.median(baseline.events(request) for request in baseline.full_length)
         - baseline.arguments.mean_output_tokens
     )
     return float(round(measured)) if 1 <= round(measured) <= 2 else 1.0
@@ -239,7 +241,7 @@ def parse(
         raise SpecdecError(
             f"{results} does not hold LLMPerf's results: a list of responses and a summary were expected"
         )
-    entries = [cast("dict[str, Any]", one) for one in cast("list[Any]", raw) if isinstance(one, dict)]
+    entries = [cast("dict[str, Any]", entry) for entry in cast("list[Any]", raw) if isinstance(entry, dict)]
     problems: list[str] = []
     if len(entries) < len(cast("list[Any]", raw)):
         problems.append(
@@ -255,13 +257,13 @@ def parse(
         requests.append(_request(entry, f"{results}, response {number}"))
     if failed:
         problems.append(f"{failed} requests are recorded as failed")
-    empty = [one for one in requests if one.ttft <= 0 or one.inter_token_latency <= 0]
+    empty = [request for request in requests if request.ttft <= 0 or request.inter_token_latency <= 0]
     if empty:
         problems.append(
             f"{len(empty)} requests gave no content that LLMPerf sees, with 0 in every time; left out. "
             "With a reasoning parser, text arrives where LLMPerf does not look"
         )
-    kept = tuple(one for one in requests if one not in empty)
+    kept = tuple(request for request in requests if request not in empty)
     problems.extend(_quiet_faults(arguments, len(entries), log, sent, distinct_prompts))
     finished = cast("dict[str, Any]", summary).get("timestamp")
     if not isinstance(finished, int):
@@ -289,7 +291,7 @@ def _quiet_faults(
     arguments: Arguments, records: int, log: str, sent: int | None, distinct_prompts: int
 ) -> list[str]:
     asked = arguments.max_num_completed_requests
-    found: list[str] = []
+    faults: list[str] = []
     timed_out = "Test timed out before all requests could be completed" in log
     if records < asked:
         reason = (
@@ -297,7 +299,7 @@ def _quiet_faults(
             if timed_out
             else "threads ended on a failed request, which LLMPerf does not count"
         )
-        found.append(f"{records} of {asked} requests are recorded: {reason}")
+        faults.append(f"{records} of {asked} requests are recorded: {reason}")
     crashes = len(re.findall(r"^ZeroDivisionError", log, re.MULTILINE))
     if crashes:
         threads = (
@@ -305,22 +307,22 @@ def _quiet_faults(
             " was lower from then on"
         )
         words = re.search(r"Warning Or Error: (.*)", log)
-        found.append(f"{threads}. The first: {words[1].strip()}" if words else threads)
+        faults.append(f"{threads}. The first: {words[1].strip()}" if words else threads)
     if sent is not None and sent > records:
-        found.append(
+        faults.append(
             f"{sent} requests were sent for {records} records: the others were load without a record"
         )
     elif sent is None and arguments.num_concurrent_requests > 1:
-        found.append(
+        faults.append(
             f"Up to {arguments.num_concurrent_requests - 1} more requests were sent than recorded; the server"
             " did not count them"
         )
     if distinct_prompts < asked:
-        found.append(
+        faults.append(
             f"{asked} requests sent {distinct_prompts} different prompts: at temperature 0, repeats of one"
             " measurement"
         )
-    return found
+    return faults
 
 
 def save(folder: Path, cases: list[Case]) -> None:
@@ -353,19 +355,19 @@ def _case(raw: dict[str, Any]) -> Case:
         arguments=Arguments(**raw["arguments"]),
         finished=raw["finished"],
         distinct_prompts=raw["distinct_prompts"],
-        requests=tuple(Request(**one) for one in raw["requests"]),
+        requests=tuple(Request(**request) for request in raw["requests"]),
         problems=tuple(raw["problems"]),
     )
 
 
 def _only(results: Path, pattern: str) -> Path:
-    found = sorted(results.glob(pattern))
-    if len(found) != 1:
+    files = sorted(results.glob(pattern))
+    if len(files) != 1:
         raise SpecdecError(
-            f"{results} has {len(found)} files {pattern}, 1 was expected: LLMPerf ended before it wrote its"
+            f"{results} has {len(files)} files {pattern}, 1 was expected: LLMPerf ended before it wrote its"
             " results"
         )
-    return found[0]
+    return files[0]
 
 
 def _json(path: Path) -> Any:

@@ -97,8 +97,8 @@ def _measure_lanes(settings: Settings, run: str, folder: Path) -> None:
             outcome = f"failed: {error}"
             say(f"error: LLMPerf: {error}; the exact lane stands")
         finally:
-            whole = dataclasses.replace(manifest, environment={**manifest.environment, "llmperf": outcome})
-            atomic.write(folder / MANIFEST, whole.to_json())
+            manifest = dataclasses.replace(manifest, environment={**manifest.environment, "llmperf": outcome})
+            atomic.write(folder / MANIFEST, manifest.to_json())
 
 
 def _llmperf(settings: Settings, folder: Path) -> list[Case]:
@@ -210,7 +210,7 @@ def wait_for_services(services: dict[str, str], *, seconds: float, poll: float =
     """
     deadline: float | None = None
     waiting = dict.fromkeys(services, "not asked yet")
-    told = ""
+    last_line = ""
     while waiting:
         for variant in list(waiting):
             problem = _not_ready(services[variant])
@@ -231,9 +231,9 @@ def wait_for_services(services: dict[str, str], *, seconds: float, poll: float =
                 remedy="Look at the servers' pods and logs",
             )
         now = ", ".join(f"{variant}: {problem}" for variant, problem in waiting.items())
-        if now != told:
+        if now != last_line:
             say(f"waiting for {now}")
-            told = now
+            last_line = now
         time.sleep(poll)
 
 

@@ -63,10 +63,10 @@ def llmperf(target: Path, *, get: Fetch = fetch, tree: str = TREE) -> Path:
     with tarfile.open(fileobj=io.BytesIO(get(ARCHIVE)), mode="r:gz") as archive:
         unpack(archive, target)
     (source,) = [path for path in target.iterdir() if path.is_dir()]
-    found = git_tree(source)
-    if found != tree:
+    digest = git_tree(source)
+    if digest != tree:
         raise SpecdecError(
-            f"{ARCHIVE} holds git tree {found}, {tree} was expected",
+            f"{ARCHIVE} holds git tree {digest}, {tree} was expected",
             remedy="Do not run it; find out who changed it",
         )
     return source

@@ -38,15 +38,15 @@ _THOUGHTS = (
 
 def texts() -> list[tuple[str, str, str]]:
     """(test case, class, prompt) of every prompt of the set, always the same."""
-    found: list[tuple[str, str, str]] = []
+    prompts: list[tuple[str, str, str]] = []
     for name, prompt_class in (("log", "structured"), ("diary", "open")):
         for length in LENGTHS:
             for number in range(PROMPTS_EACH):
                 chance = random.Random(f"{SEED} {name} {length} {number}")
                 characters = int(length * CHARACTERS_PER_TOKEN[prompt_class])
                 make = _log if name == "log" else _diary
-                found.append((f"{name}-{length}", prompt_class, make(characters, chance)))
-    return found
+                prompts.append((f"{name}-{length}", prompt_class, make(characters, chance)))
+    return prompts
 
 
 def _log(characters: int, chance: random.Random) -> str:

@@ -119,7 +119,7 @@ class Cdk:
         if not (self._assembly / "manifest.json").exists():
             self.synth()
         manifest = json.loads((self._assembly / "manifest.json").read_text(encoding="utf-8"))
-        found: list[StackInfo] = []
+        stacks: list[StackInfo] = []
         for identity, artifact in manifest["artifacts"].items():
             if artifact["type"] == "aws:cloudformation:stack":
                 properties = artifact["properties"]
@@ -127,10 +127,10 @@ class Cdk:
                     (self._assembly / properties["templateFile"]).read_text(encoding="utf-8")
                 )
                 region = artifact["environment"].rsplit("/", 1)[-1]
-                found.append(
+                stacks.append(
                     StackInfo(properties.get("stackName", identity), region, len(template["Resources"]))
                 )
-        return tuple(found)
+        return tuple(stacks)
 
     def bootstrap(self, regions: Sequence[str], on_progress: Progress = _quiet) -> None:
         """Makes the CDK's own bucket and roles in all regions, side by side.
@@ -342,8 +342,8 @@ class _Watch:
         """What failed, without what was only cancelled because something else failed; the stacks themselves
         if nothing in them did.
         """
-        found = [failure for failure in self._failed.values() if "cancelled" not in failure.reason.lower()]
-        return [failure for failure in found if failure.kind != "AWS::CloudFormation::Stack"] or found
+        failures = [failure for failure in self._failed.values() if "cancelled" not in failure.reason.lower()]
+        return [failure for failure in failures if failure.kind != "AWS::CloudFormation::Stack"] or failures
 
 
 _LIBC = ctypes.CDLL(None)

@@ -65,8 +65,8 @@ def only_one(file: Path | None = None) -> Generator[None, None, None]:
 
 def _described(content: str) -> str:
     try:
-        told = json.loads(content)
-        return f"process {told['pid']}, since {told['since']}"
+        record = json.loads(content)
+        return f"process {record['pid']}, since {record['since']}"
     except (ValueError, KeyError, TypeError):
         # Read between the other's lock and its write.
         return "just started"

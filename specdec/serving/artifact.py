@@ -23,7 +23,7 @@ def artifact_configuration(experiment: Experiment, variant: Variant) -> dict[str
     """
     serving = experiment.serving
     settings = experiment.settings(variant)
-    told = {**experiment.stack.environment, **serving.environment}
+    environment = {**experiment.stack.environment, **serving.environment}
     speculative = variant.draft is not None
     return {
         "image": experiment.stack.image,
@@ -39,7 +39,7 @@ def artifact_configuration(experiment: Experiment, variant: Variant) -> dict[str
         "draft_revision": experiment.model(variant.draft).revision if variant.draft and speculative else None,
         "window": variant.window,
         "arguments": graph_arguments(experiment, variant),
-        **({"environment": told} if told else {}),
+        **({"environment": environment} if environment else {}),
         # Trainium2 goes unnamed: artifacts kept from when it was the only chip keep their names.
         **({"chip": chip} if (chip := experiment.instance.chip) != "Trainium2" else {}),
     }
@@ -64,15 +64,15 @@ def expected_library_configuration(experiment: Experiment, variant: Variant) -> 
     """
     if experiment.stack.generation == "native":
         return None
-    settings, told = experiment.settings(variant), library_settings(experiment, variant)
+    settings, library = experiment.settings(variant), library_settings(experiment, variant)
     expected: dict[str, Any] = {
         ".neuron_config.tp_degree": settings.tensor_parallel_degree,
         ".neuron_config.batch_size": settings.max_num_seqs,
         ".neuron_config.seq_len": experiment.serving.max_model_len,
         ".neuron_config.logical_nc_config": experiment.serving.logical_core_size,
         ".neuron_config.speculation_length": variant.window or 0,
-        ".neuron_config.enable_fused_speculation": told.get("enable_fused_speculation", False),
-        ".neuron_config.enable_eagle_speculation": told.get("enable_eagle_speculation", False),
+        ".neuron_config.enable_fused_speculation": library.get("enable_fused_speculation", False),
+        ".neuron_config.enable_eagle_speculation": library.get("enable_eagle_speculation", False),
         ".neuron_config.sequence_parallel_enabled": experiment.serving.sequence_parallel,
         ".neuron_config.on_device_sampling_config.do_sample": False,
     }

@@ -131,8 +131,8 @@ def library_settings(experiment: Experiment, variant: Variant) -> dict[str, Any]
             "sequence_parallel_enabled": serving.sequence_parallel,
         }
     support = stack.support(variant.mode)
-    told: Mapping[str, Any] = support.settings if support else {}
-    return {**values, **told, **experiment.settings(variant).overrides}
+    settings: Mapping[str, Any] = support.settings if support else {}
+    return {**values, **settings, **experiment.settings(variant).overrides}
 
 
 def _overrides(stack: ServingStack, values: Mapping[str, Any]) -> list[str]:

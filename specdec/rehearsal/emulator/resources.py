@@ -73,14 +73,14 @@ def _ec2_tags(properties: Properties, kind: str) -> dict[str, Any]:
 
 def section(properties: Properties, name: str) -> Properties:
     """A property that is a map; empty if absent."""
-    found: Properties = properties.get(name) or {}
-    return found
+    value: Properties = properties.get(name) or {}
+    return value
 
 
 def items(properties: Properties, name: str) -> list[Properties]:
     """A property that is a list of maps; empty if absent."""
-    found: list[Properties] = properties.get(name) or []
-    return found
+    values: list[Properties] = properties.get(name) or []
+    return values
 
 
 def _retag_ec2(clients: Clients, resource: str, old: Properties, new: Properties) -> None:

@@ -221,7 +221,7 @@ def _complete_searches() -> None:
     def interfaces(parameters: Any) -> Any:
         filters: dict[str, list[str]] = compute._parse_filters(parameters)
         ids: list[str] = compute._parse_member_list(parameters, "NetworkInterfaceId")
-        found = "".join(
+        fields = "".join(
             compute._eni_fields_xml(interface)
             for number, interface in compute._network_interfaces.items()
             if (not ids or number in ids)
@@ -232,7 +232,7 @@ def _complete_searches() -> None:
             )
         )
         return compute._xml(
-            200, "DescribeNetworkInterfacesResponse", f"<networkInterfaceSet>{found}</networkInterfaceSet>"
+            200, "DescribeNetworkInterfacesResponse", f"<networkInterfaceSet>{fields}</networkInterfaceSet>"
         )
 
     compute._ACTION_MAP["DescribeNetworkInterfaces"] = interfaces

@@ -199,8 +199,8 @@ class Servers:
 
 def _announced(server: _Server) -> str | None:
     for line in server.log.read_text(encoding="utf-8", errors="replace").splitlines():
-        _, found, address = line.partition(server.launch.announces)
-        if found and address.startswith("http://"):
+        _, announcement, address = line.partition(server.launch.announces)
+        if announcement and address.startswith("http://"):
             return address.split()[0]
     return None
 

@@ -69,14 +69,14 @@ class VllmCpu:
         """See ``Engine``."""
         program = _program()
         try:
-            told = subprocess.run(
+            completed = subprocess.run(
                 [program, "--version"], capture_output=True, text=True, timeout=120, check=True
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise EnvironmentFault(
                 f"{program} does not run: {error}", remedy=f"Install it again: {INSTALL}"
             ) from None
-        self._version = (told.stdout.strip().splitlines() or ["unknown"])[-1]
+        self._version = (completed.stdout.strip().splitlines() or ["unknown"])[-1]
         for port in self._ports:
             require_free(port)
 
@@ -177,12 +177,12 @@ def command(program: str, model: str, *, port: int, window: int | None) -> tuple
 
 def _program() -> str:
     beside = Path(sys.executable).with_name("vllm")
-    found = str(beside) if beside.exists() else shutil.which("vllm")
-    if found is None:
+    program = str(beside) if beside.exists() else shutil.which("vllm")
+    if program is None:
         raise EnvironmentFault(
             "vLLM is not installed", remedy=f"{INSTALL} (gigabytes), or leave out --engine vllm-cpu"
         )
-    return found
+    return program
 
 
 def _free_ports(count: int) -> tuple[int, ...]:
