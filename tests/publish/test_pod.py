@@ -81,6 +81,8 @@ def filters(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             monkeypatch.setattr(tarfile.TarFile, name, without_filters)
 
 
+# A newer Python warns of what the older ones do.
+@pytest.mark.filterwarnings("ignore:Python 3.14 will:DeprecationWarning")
 @pytest.mark.usefixtures("filters")
 def test_an_archive_unpacks_alike_with_and_without_filters(tmp_path: Path) -> None:
     tree = source_tree(tmp_path / "x")
