@@ -51,17 +51,18 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
         }
         console.show_json(document)
         return EXIT_OK
-    width = max(len(entry.name) for entry in table)
-    for entry in table:
-        price = "not known" if entry.usd_per_hour is None else f"{entry.usd_per_hour:.3f}"
-        console.show(
-            f"{entry.name:{width}}  {entry.count:8.0f}  {price:>9} USD/h "
-            f" {entry.source}{f' ({entry.date})' if entry.date else ''}"
-        )
-    console.show(
-        f"{'all that is known':{width}}  {'':8}  {known:9.3f} USD/h  {known * hours:.2f} USD for {hours:g}"
-        " hours"
-    )
+    rows = [
+        [
+            entry.name,
+            f"{entry.count:.0f}",
+            "not known" if entry.usd_per_hour is None else f"{entry.usd_per_hour:.3f} USD/h",
+            f"{entry.source}{f' ({entry.date})' if entry.date else ''}",
+        ]
+        for entry in table
+    ]
+    total = f"{known * hours:.2f} USD for {hours:g} hours"
+    rows.append(["all that is known", "", f"{known:.3f} USD/h", total])
+    console.show(console.table(_ITEMS, rows, heading=False))
     console.show("\nPredicted, not measured:")
     for candidate in compared:
         _candidate(candidate)
@@ -70,6 +71,14 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
         " bytes,\na draft pays sooner than where they wait for layers and collectives."
     )
     return EXIT_OK
+
+
+_ITEMS = [
+    console.Column("name"),
+    console.Column("count", right=True),
+    console.Column("price", right=True),
+    console.Column("source"),
+]
 
 
 def _candidate(candidate: Candidate) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from specdec.analysis.advice import WindowAdvice
+from specdec import console
+from specdec.analysis.advice import DraftRow, WindowAdvice, WindowPoint
 from specdec.analysis.sweep_plan import SweepStep
 from specdec.analysis.verdict import Verdict
 
 
 def lines(verdict: Verdict, plan: Sequence[SweepStep]) -> Iterator[str]:
-    """All of ``specdec tune``, within 100 columns."""
+    """All of ``specdec tune``."""
     for mix in (advice for advice in verdict.windows if advice.test_case is None):
         group = [advice for advice in verdict.windows if advice.variants == mix.variants]
         yield (
@@ -18,67 +19,77 @@ def lines(verdict: Verdict, plan: Sequence[SweepStep]) -> Iterator[str]:
             f" arithmetic {mix.convention}"
         )
         yield ""
-        yield (
-            f"{'test case':<16}{'a':>6}{'c':>7}{'off tpot':>10}  {'window':>6}  {'speed-up':>8}  {'sure':>5} "
-            f" {'next':>4}  pays from a"
-        )
-        for advice in group:
-            yield _row(advice)
+        yield console.table(_ADVICE, [_row(advice) for advice in group])
         yield ""
         yield f"Mix: {mix.says}."
-        yield from _curve(mix)
+        yield ""
+        yield console.table(_CURVE, [_point(point) for point in mix.curve])
+        yield ""
     if len(verdict.drafts) > 1:
-        yield from _drafts(verdict)
+        yield console.table(_DRAFTS, [_draft(row, verdict.drafts[0]) for row in verdict.drafts])
+        yield ""
     if plan:
         yield from _plan(plan)
 
 
-def _row(advice: WindowAdvice) -> str:
-    window = "off" if advice.recommended is None else str(advice.recommended)
-    floor = (
+_ADVICE = [
+    console.Column("test case"),
+    *(
+        console.Column(title, right=True)
+        for title in ("a", "c", "off TPOT", "window", "speed-up", "sure", "next")
+    ),
+    console.Column("pays from a"),
+]
+_CURVE = [
+    console.Column(title, right=True)
+    for title in ("window", "tokens/step", "step cost", "TPOT", "5% to 95%", "measured", "speed-up")
+]
+_DRAFTS = [
+    console.Column("draft"),
+    *(console.Column(title, right=True) for title in ("a", "c", "window", "speed-up")),
+    console.Column("a to match the first"),
+]
+
+
+def _row(advice: WindowAdvice) -> list[str]:
+    pays = (
         "never" if advice.break_even is None else f"{advice.break_even:.2f} at {advice.measured_windows[0]}"
     )
-    confirm = "" if advice.confirm is None else str(advice.confirm)
-    return (
-        f"{(advice.test_case or 'mix')[:15]:<16}{advice.acceptance:>6.2f}"
-        f"{advice.draft_cost:>7.3f}{1000 * advice.baseline_tpot:>7.1f}"
-        f" ms  {window:>6}  {advice.predicted_speedup:>7.2f}x  {advice.confidence:>5.0%}  {confirm:>4} "
-        f" {floor}"
-    )
+    return [
+        advice.test_case or "mix",
+        f"{advice.acceptance:.2f}",
+        f"{advice.draft_cost:.3f}",
+        f"{1000 * advice.baseline_tpot:.1f} ms",
+        "off" if advice.recommended is None else str(advice.recommended),
+        f"{advice.predicted_speedup:.2f}x",
+        f"{advice.confidence:.0%}",
+        "" if advice.confirm is None else str(advice.confirm),
+        pays,
+    ]
 
 
-def _curve(mix: WindowAdvice) -> Iterator[str]:
-    yield ""
-    yield (
-        f"{'window':>6}  {'tokens/step':>11}  {'step cost':>9}  {'tpot':>9}  {'5% to 95%':>18} "
-        f" {'measured':>9}  {'speed-up':>8}"
-    )
-    for point in mix.curve:
-        measured = "" if point.measured_tpot is None else f"{1000 * point.measured_tpot:.2f} ms"
-        ends = f"{1000 * point.low:.2f} to {1000 * point.high:.2f} ms"
-        yield (
-            f"{point.window:>6}  {point.tokens_per_step:>11.2f}  {point.step_cost:>9.2f} "
-            f" {1000 * point.tpot:>6.2f} ms  {ends:>18}  {measured:>9}  {point.speedup:>7.2f}x"
-        )
-    yield ""
+def _point(point: WindowPoint) -> list[str]:
+    return [
+        str(point.window),
+        f"{point.tokens_per_step:.2f}",
+        f"{point.step_cost:.2f}",
+        f"{1000 * point.tpot:.2f} ms",
+        f"{1000 * point.low:.2f} to {1000 * point.high:.2f} ms",
+        "" if point.measured_tpot is None else f"{1000 * point.measured_tpot:.2f} ms",
+        f"{point.speedup:.2f}x",
+    ]
 
 
-def _drafts(verdict: Verdict) -> Iterator[str]:
-    yield f"{'draft':<28}{'a':>6}{'c':>7}  {'window':>6}  {'speed-up':>8}  a to match the first"
-    for row in verdict.drafts:
-        window = "off" if row.window is None else str(row.window)
-        match = (
-            ""
-            if row is verdict.drafts[0]
-            else "none does"
-            if row.acceptance_to_match is None
-            else f"{row.acceptance_to_match:.2f}"
-        )
-        yield (
-            f"{row.draft[:27]:<28}{row.acceptance:>6.2f}{row.draft_cost:>7.3f}  {window:>6} "
-            f" {row.speedup:>7.2f}x  {match}"
-        )
-    yield ""
+def _draft(row: DraftRow, first: DraftRow) -> list[str]:
+    match = "none does" if row.acceptance_to_match is None else f"{row.acceptance_to_match:.2f}"
+    return [
+        row.draft,
+        f"{row.acceptance:.2f}",
+        f"{row.draft_cost:.3f}",
+        "off" if row.window is None else str(row.window),
+        f"{row.speedup:.2f}x",
+        "" if row is first else match,
+    ]
 
 
 def _plan(plan: Sequence[SweepStep]) -> Iterator[str]:
