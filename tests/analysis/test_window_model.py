@@ -17,6 +17,8 @@ from specdec.analysis.window_model import LARGEST, Model, fit
 from specdec.catalog.conventions import NXDI_FUSED, TEXTBOOK, Convention
 from tests.analysis.simulate import PLAIN_STEP, service
 
+pytestmark = pytest.mark.slow
+
 
 def observation(
     convention: Convention,

@@ -14,6 +14,8 @@ from specdec.metrics import ALL
 
 from .conftest import MakePlan, Measure, Start
 
+pytestmark = pytest.mark.slow
+
 FAST = Settings(ttft=0.01, step=0.002)
 
 EXPECTED = {

@@ -20,6 +20,8 @@ from specdec.runs.record import RequestRecord
 
 from .conftest import MakePlan, Measure, Start
 
+pytestmark = pytest.mark.slow
+
 TWO = {"baseline": "http://a", "speculative": "http://b"}
 
 

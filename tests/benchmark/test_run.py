@@ -29,6 +29,8 @@ from specdec.runs.record import read_records
 
 from .conftest import MakePlan, Measure, Start
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FAST = Settings(ttft=0.01, step=0.002)
 SPECULATIVE = replace(FAST, per_step=Speculation(0.8, 4))

@@ -21,6 +21,8 @@ from specdec.runs.folder import Run, read_run
 
 from .conftest import MakePlan, Measure, Start
 
+pytestmark = pytest.mark.slow
+
 BODY: dict[str, Any] = {
     "max_tokens": 5,
     "stream": True,

@@ -12,6 +12,8 @@ import pytest
 from specdec.rehearsal.emulator.cluster import Call, Cluster, Manifest, key, read, split
 from tests.emulated.account import DrilledAws
 
+pytestmark = pytest.mark.slow
+
 
 def thing(
     kind: str, name: str, namespace: str = "specdec", label: str | None = None, api: str = "v1"

@@ -20,11 +20,14 @@ from specdec.rehearsal import cdk as cdk_module
 from specdec.rehearsal.cdk import Cdk, CdkError
 from specdec.rehearsal.emulator import ACCOUNT, EmbeddedAws, embedded
 
+pytestmark = pytest.mark.slow
+
 EXPERIMENT = embedded.CHECKOUT / "experiment.toml"
 HOLD = """
 import sys, time
 from pathlib import Path
 from specdec.rehearsal.emulator import EmbeddedAws
+
 with EmbeddedAws(Path(sys.argv[1])) as aws:
     print(aws.pid, flush=True)
     time.sleep(60)

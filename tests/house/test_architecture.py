@@ -5,6 +5,8 @@ import pytest
 from scripts import write_architecture
 from scripts.write_architecture import arrows, circle, nearest
 
+pytestmark = pytest.mark.slow
+
 CLIENT = {"charts", "commands", "pod", "rehearsal", "stacks"}
 """What may import the benchmark: what runs it, and what counts or packs the prompts it sends."""
 

@@ -13,6 +13,8 @@ from specdec.cli import COMMANDS, cli
 from specdec.errors import BadInputError
 from specdec.experiment.reading import parse
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -14,6 +14,8 @@ from tests.operate.conftest import REGION, StubbedAws, experiment_with
 from tests.operate.orphans import Orphans
 from tests.stack.synthesis import EVERYTHING, template
 
+pytestmark = pytest.mark.slow
+
 FOUND_AS = {
     "AWS::Budgets::Budget": "budget",
     "AWS::CloudWatch::Alarm": "alarm",

@@ -54,7 +54,7 @@ def test_a_run_ends_by_the_clock_and_asks_every_prompt_once(tmp_path: Path) -> N
     short = ("--warmup", "0", "--output-tokens", "4", "--concurrency", "1")
     with serving() as server:
         targets = ("--target", f"{server.url}/a", "--target", f"{server.url}/b")
-        for folder, minutes in (("short", "0.0001"), ("long", "0.02")):
+        for folder, minutes in (("short", "1e-7"), ("long", "0.02")):
             (tmp_path / folder).mkdir()
             prompts = ("--prompts", "synthetic:input=20,output=4,count=3", "--minutes", minutes)
             done = specdec("bench", *targets, *short, *prompts, cwd=tmp_path / folder)

@@ -26,6 +26,8 @@ from trainium_constructs.dashboards import Dashboards
 from trainium_constructs.decision_charts import HEIGHT
 from trainium_constructs.workloads import Server
 
+pytestmark = pytest.mark.slow
+
 SERVICES = {"baseline": "qwen-vllm", "speculative": "qwen-sd-vllm", "tuned": "qwen-tuned-vllm"}
 CASES = {"count": "structured", "sonnet": "open"}
 WATCHED: dict[str, Any] = {

@@ -27,6 +27,8 @@ from specdec.runs import bucket as run_bucket
 from specdec.runs.folder import read_run
 from tests.publish.runs import record, write
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 BUCKET, REGION = "runs-of-the-pod", "us-east-2"
 

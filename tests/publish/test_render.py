@@ -12,6 +12,8 @@ from specdec.publish import datums
 from tests.publish.runs import record
 from tests.publish.test_datums import manifest
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_panel_is_drawn_from_the_dashboards_own_rows(tmp_path: Path) -> None:
     records = [record(step=0.03), record("speculative", step=0.01)]

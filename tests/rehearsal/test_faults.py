@@ -29,6 +29,8 @@ from specdec.rehearsal.settings import Outcome
 from specdec.runs.folder import latest, read_run
 from tests.rehearsal.fakes import GoldenEngine, Grounded, free_port, settings
 
+pytestmark = pytest.mark.slow
+
 
 def alive(pid: int) -> bool:
     try:

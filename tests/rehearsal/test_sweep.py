@@ -17,6 +17,8 @@ from specdec.runs.record import measured, read_records
 
 from .fakes import GoldenEngine
 
+pytestmark = pytest.mark.slow
+
 EXPERIMENT = Path(__file__).parents[2] / "experiment.toml"
 
 

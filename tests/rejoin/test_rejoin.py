@@ -35,6 +35,8 @@ from tests.rejoin.toy import (
     tokens_of,
 )
 
+pytestmark = pytest.mark.slow
+
 PROMPT = " ba de fi"
 
 

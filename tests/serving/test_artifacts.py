@@ -18,6 +18,8 @@ from specdec.serving import artifact_configuration, artifact_path
 from specdec.serving.artifact import expected_library_configuration
 from tests.serving.pod import Pod, Web, needs, serving
 
+pytestmark = pytest.mark.slow
+
 EXPERIMENT = load(Path(__file__).parents[2] / "experiment.toml")
 VARIANT = EXPERIMENT.variants[1]
 ARTIFACT = artifact_path(EXPERIMENT, VARIANT)

@@ -37,6 +37,8 @@ from specdec.pod.sources import unpack
 from specdec.serving import artifact_path, command_line
 from trainium_constructs.workloads import MANIFEST_BYTES, event_bytes
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FILES = ("experiment.toml", "examples/tuned-baseline.toml", "examples/eagle3.toml")
 VERSIONS = ("1.34", "1.35", "1.36")

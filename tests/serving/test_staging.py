@@ -11,6 +11,8 @@ import pytest
 
 from tests.serving.pod import Pod, Web, needs, serving, tree
 
+pytestmark = pytest.mark.slow
+
 MODEL = "Org/Model"
 COMMIT = "a" * 40
 PREFIX = f"models/{MODEL}/v1/"

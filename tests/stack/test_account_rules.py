@@ -12,6 +12,8 @@ from specdec.preflight.account_rules import KEY_ACTIONS, NEEDED, needed_actions
 from stacks.app import add_stacks, new_app
 from tests.stack.synthesis import DEFAULT, EVERYTHING, REGION, Template, template
 
+pytestmark = pytest.mark.slow
+
 ACCOUNT = "111122223333"
 KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0a1b2c3d-0000-0000-0000-000000000000"
 BOUNDARY = f"arn:aws:iam::{ACCOUNT}:policy/teams/Boundary"

@@ -9,6 +9,8 @@ import pytest
 from tests.stack.agreements import AGREEMENTS, Deployed
 from tests.stack.synthesis import EVERYTHING, REGION, experiment, template
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PLUGIN = (("[serving]", '[serving]\nallocation = "device-plugin"'),)
 KEPT = (('zone = "us-east-2b"', 'bucket = "kept-bucket"\nzone = "us-east-2b"'),)

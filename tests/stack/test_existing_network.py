@@ -8,6 +8,8 @@ from specdec.errors import BadInputError
 from specdec.experiment.reading import parse
 from tests.stack.synthesis import DEFAULT, REGION, Template, template
 
+pytestmark = pytest.mark.slow
+
 SUBNETS = 'subnets = { us-east-2a = "subnet-0a", us-east-2c = "subnet-0c", us-east-2b = "subnet-0b" }'
 EXISTING = (('zone = "us-east-2b"', f'zone = "us-east-2b"\nvpc_id = "vpc-0a1b"\n{SUBNETS}'),)
 NETWORK = (

@@ -28,6 +28,8 @@ from tests.stack.synthesis import (
     templates,
 )
 
+pytestmark = pytest.mark.slow
+
 BIN = Path(sys.executable).parent
 KEPT = ('zone = "us-east-2b"', 'bucket = "kept-bucket"\nzone = "us-east-2b"')
 
@@ -98,6 +100,7 @@ globalThis.Date = class extends Real {
 """
 ANOTHER_DAY_PYTHON = """
 import time
+
 _real = time.time
 time.time = lambda: _real() + 400 * 24 * 3600
 """

@@ -9,6 +9,8 @@ import charts
 from tests.stack.synthesis import EVERYTHING, REGION, Template, experiment, flat, template, templates
 from trainium_constructs.workloads import MANIFEST_BYTES, event_bytes, split
 
+pytestmark = pytest.mark.slow
+
 MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.stack.synthesis import DEFAULT, EVERYTHING, flat, references, template
 
+pytestmark = pytest.mark.slow
+
 CLUSTER = "AWS::EKS::Cluster"
 
 

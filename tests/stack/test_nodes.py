@@ -7,6 +7,8 @@ import yaml
 
 from tests.stack.synthesis import EVERYTHING, Template, flat, template
 
+pytestmark = pytest.mark.slow
+
 RESERVED = ('zone = "us-east-2b"', 'reservation_id = "cr-0123456789abcdef0"\nzone = "us-east-2b"')
 RESERVATION = (('"on-demand"', '"reservation"'), RESERVED)
 CAPACITY_BLOCK = (('"on-demand"', '"capacity-block"'), RESERVED)

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 import yaml
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
@@ -22,6 +23,9 @@ from tests.stack.synthesis import (
     template,
     without_region,
 )
+
+pytestmark = pytest.mark.slow
+
 
 _ASSET = re.compile(r"\b[0-9a-f]{64}\b")
 _CONTENT_HASH = re.compile(r"-[0-9a-f]{8,12}$")

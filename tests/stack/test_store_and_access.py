@@ -5,6 +5,8 @@ import pytest
 
 from tests.stack.synthesis import EVERYTHING, Template, flat, template
 
+pytestmark = pytest.mark.slow
+
 KEPT = ('zone = "us-east-2b"', 'bucket = "kept-bucket"\nzone = "us-east-2b"')
 MANAGED_POLICIES = {
     "AmazonEKSClusterPolicy",
