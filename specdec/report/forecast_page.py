@@ -11,7 +11,7 @@ from specdec.analysis.cost import usd_per_million_tokens
 from specdec.forecast.forecast import Forecast
 from specdec.forecast.outlook import LOOK_UP_SLOPES, MODEL_SLOPES, DraftOutlook, Gain, GroupOutlook, Outlook
 from specdec.report import html, markdown
-from specdec.report.content import Cell, Content, Section, Table, cell, columns
+from specdec.report.content import Cell, Content, Section, Table, Tone, cell, columns
 from specdec.text import json_of
 
 SHOWN = (1, 2, 3, 4, 5, 7, 9, 12, 15)
@@ -132,6 +132,9 @@ def _draft(outlook: DraftOutlook, place: int) -> Section:
     )
 
 
+_TONES: dict[str, Tone] = {"rent": "good", "leave": "bad", "measure": "plain"}
+
+
 def _advice(groups: Sequence[GroupOutlook]) -> Table:
     rows = tuple(
         (
@@ -140,7 +143,7 @@ def _advice(groups: Sequence[GroupOutlook]) -> Table:
             cell(str(group.window)),
             cell(f"{_best(group).speedup_low:.2f} to {_best(group).speedup_high:.2f}x"),
             cell(f"below {_best(group).pays_below:.2f} plain steps"),
-            cell(group.advice, tone={"rent": "good", "leave": "bad", "measure": "plain"}[group.advice]),  # pyright: ignore[reportArgumentType]
+            cell(group.advice, tone=_TONES[group.advice]),
         )
         for group in groups
     )

@@ -10,6 +10,7 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from specdec.benchmark.load import blocks
 from specdec.benchmark.plan import Plan, Target
@@ -106,8 +107,8 @@ def _draw(chance: random.Random, disturbance: Disturbance) -> Callable[[], float
 
 
 def _plan(design: Design, seed: int) -> Plan:
-    def target(name: str, role: str) -> Target:
-        return Target(variant=name, url="http://127.0.0.1:1", role=role)  # pyright: ignore[reportArgumentType]
+    def target(name: str, role: Any) -> Target:
+        return Target(variant=name, url="http://127.0.0.1:1", role=role)
 
     names = [
         Prompt(

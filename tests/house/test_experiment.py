@@ -129,8 +129,8 @@ def test_brackets_without_end_are_a_mistake_of_the_file() -> None:
 
 
 def test_a_check_names_the_sections_it_reads() -> None:
-    with pytest.raises(TypeError, match="takes servings: not a field of Experiment"):
+    def misspelt(servings: object, variants: object) -> Iterator[Mistake]:
+        yield Mistake("", servings, "", str(variants))
 
-        @check
-        def _misspelt(servings: object, variants: object) -> Iterator[Mistake]:  # pyright: ignore[reportUnusedFunction]
-            yield Mistake("", servings, "", str(variants))
+    with pytest.raises(TypeError, match="takes servings: not a field of Experiment"):
+        check(misspelt)

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 CALLER = "arn:aws:iam::111122223333:user/eng"
-_WHO = f"""<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult>\
+_WHO = f"""<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">\
+<GetCallerIdentityResult>\
 <Arn>{CALLER}</Arn>
 <UserId>AIDA</UserId><Account>111122223333</Account></GetCallerIdentityResult></GetCallerIdentityResponse>"""
 _SAID = f"User: {CALLER} is not authorized to perform this"
