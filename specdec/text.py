@@ -1,9 +1,10 @@
-"""Texts of others, made fit to be shown and to be stored."""
+"""Texts: those of others made fit to be shown and stored, and names put into a sentence."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\ud800-\udfff]")
@@ -73,3 +74,8 @@ def json_of(document: Any, *, indent: int | None = None) -> str:
     return whole_characters(
         json.dumps(document, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
     )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence, at least one: ``a``, ``a and b``, ``a, b and c``."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from specdec.analysis.load_verdict import Capacity, LoadRow, LoadUnit, LoadVerdict
 from specdec.runs.point import Point
+from specdec.text import listed
 
 _UNITS = {"in flight": "requests in flight", "per second": "requests per second"}
 WAITING = 0.5
@@ -80,15 +81,11 @@ def short_answer(verdict: LoadVerdict) -> str:
         return f"Use {name} up to {shown(load)} {unit}."
     helps = sorted((load, classes) for load, classes in groups.items() if load is not None)
     parts = [
-        f"up to {shown(load)}{'' if place else f' {unit}'} for {_listed(classes)}"
+        f"up to {shown(load)}{'' if place else f' {unit}'} for {listed(classes)}"
         for place, (load, classes) in enumerate(helps)
     ]
-    off = f"; leave it off for {_listed(groups[None])}" if None in groups else ""
+    off = f"; leave it off for {listed(groups[None])}" if None in groups else ""
     return f"Use {name} {', '.join(parts)}{off}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _advice(rows: Sequence[LoadRow], verdict: LoadVerdict) -> str:

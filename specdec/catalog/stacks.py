@@ -57,12 +57,6 @@ class ModeSupport:
         """How sure it is where it is surest."""
         return surest(self.on.values())
 
-    def evidence_on(self, instance_type: str, target: str) -> Evidence:
-        """How sure it is for one target on one instance."""
-        if self.targets and target not in self.targets:
-            return "unverified"
-        return self.on.get(instance_type, "unverified")
-
 
 def surest(evidence: Iterable[Evidence]) -> Evidence:
     """The surest of some, ``unverified`` of none."""

@@ -9,6 +9,7 @@ from specdec.analysis.load_sentences import short_answer
 from specdec.analysis.load_sentences import shown as load_shown
 from specdec.analysis.verdict import Comparison, Decision, LoadVerdict, Verdict
 from specdec.report.numbers import decimals, sentence, times
+from specdec.text import listed
 
 SIGNS: dict[Decision, str] = {"helps": "▲", "hurts": "▼", "no difference": "=", "undecided": "?"}
 """The shape that stands before a decision's word, so that it can be told without colour."""
@@ -115,13 +116,9 @@ def _everything(rows: Sequence[Comparison]) -> str:
 def _names(chosen: Sequence[Comparison], rows: Sequence[Comparison]) -> str:
     """The test cases by name where they are few, else by class where they are whole classes."""
     if len(chosen) <= NAMED:
-        return _listed([row.test_case for row in chosen])
+        return listed([row.test_case for row in chosen])
     classes = list(dict.fromkeys(row.prompt_class for row in chosen))
     whole_classes = sum(row.prompt_class in classes for row in rows) == len(chosen)
     if whole_classes and len(classes) <= NAMED:
-        return f"{_listed(classes)} prompts"
+        return f"{listed(classes)} prompts"
     return f"{len(chosen)} of {len(rows)} test cases"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
