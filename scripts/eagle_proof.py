@@ -13,9 +13,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from specdec.analysis.choice import CLOSE, most_telling
+from specdec.analysis.advice import WindowAdvice
+from specdec.analysis.choice import CLOSE, Measured, advise
 from specdec.analysis.constant_acceptance import acceptance_of, constant_tokens
 from specdec.analysis.step_cost import fit_cost
+from specdec.analysis.window_model import DRAWS, LARGEST, SEED, Model
 from specdec.catalog.conventions import TEXTBOOK
 
 OFF = 100.18
@@ -48,17 +50,27 @@ PROMPTS: Mapping[str, tuple[tuple[float, float, float], ...]] = {
 """Engine to tokens per second off and on, and tokens per step, per prompt at window 3."""
 
 
-def from_one(seen: int) -> tuple[dict[int, float], int, int | None]:
-    """What one window says: speed-up at each window, the best window, and the one to measure next."""
+def from_one(seen: int) -> WindowAdvice:
+    """What ``tune`` says where one window was measured."""
     speed, tokens = WINDOWS[seen]
     rate = acceptance_of(TEXTBOOK, seen, tokens)
-    windows = range(1, 5)
-    extra = np.full((401, 1), tokens * OFF / speed - 1)
-    cost = fit_cost([seen], extra, list(windows), np.random.default_rng(1))
+    windows = range(TEXTBOOK.smallest, LARGEST + 1)
+    extra = np.full((DRAWS + 1, 1), tokens * OFF / speed - 1)
+    cost = fit_cost([seen], extra, list(windows), np.random.default_rng([SEED, 1]))
     emitted = np.asarray([constant_tokens(TEXTBOOK, window, rate) for window in windows])
-    speedups = dict(zip(windows, (emitted / cost.estimate).tolist(), strict=True))
-    telling = most_telling(cost.draws / emitted, np.ones(400), cost.draws, windows, [seen])
-    return speedups, max(speedups, key=lambda window: speedups[window]), telling
+    model = Model(
+        convention=TEXTBOOK,
+        baseline=np.full(DRAWS + 1, 1 / OFF),
+        steps=np.tile(1 / emitted, (DRAWS + 1, 1)),
+        plain=np.zeros((DRAWS + 1, len(windows))),
+        cost=np.vstack([cost.estimate, cost.draws]),
+        kinds=cost.kinds,
+        fixed=cost.fixed,
+        slope=cost.slope,
+        rate=rate,
+        undrafted=0.0,
+    )
+    return advise(Measured((f"w{seen}",), "EAGLE 3", (seen,)), [model], test_case=None, tpots={})
 
 
 def largest_error(engine: str) -> float:
@@ -74,13 +86,15 @@ def main() -> None:
     print("| seen | 1 | 2 | 3 | 4 | largest error | recommended | loses | measure next |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for seen in WINDOWS:
-        speedups, best, telling = from_one(seen)
+        advice = from_one(seen)
+        best = advice.recommended or 0
+        speedups = {point.window: point.speedup for point in advice.curve}
         errors = {window: speedups[window] / truth[window] - 1 for window in WINDOWS}
         shown = " | ".join(f"{speedups[window]:.3f} ({errors[window]:+.1%})" for window in WINDOWS)
         worst = max(abs(error) for error in errors.values())
         lost = max(truth.values()) / truth[best] - 1
         note = "" if lost <= CLOSE else " (over 3%)"
-        print(f"| {seen} | {shown} | {worst:.1%} | {best} | {lost:.1%}{note} | {telling} |")
+        print(f"| {seen} | {shown} | {worst:.1%} | {best} | {lost:.1%}{note} | {advice.confirm} |")
     print()
     for engine in PROMPTS:
         print(f"- {engine}: largest error of a prompt's speed {largest_error(engine):.1%}")

@@ -11,14 +11,10 @@ from numpy.typing import NDArray
 from specdec.analysis.advice import WindowAdvice, WindowPoint
 from specdec.analysis.constant_acceptance import break_even
 from specdec.analysis.conventions import Floats
-from specdec.analysis.step_cost import NOISE
 from specdec.analysis.window_model import Model
 
 SURE = 0.8
 """Share of draws from which nothing is left to confirm."""
-
-TELLING_ALIKE = 0.002
-"""Expected losses that differ by less tell no window from another."""
 
 PLAUSIBLE = 0.05
 """Share of draws from which a shape of cost counts as possible."""
@@ -88,8 +84,7 @@ def advise(
     ]
     confirm = None
     if confidence < SURE:
-        cost = np.mean([model.cost for model in models], axis=0)
-        confirm = most_telling(curves[1:], baseline[1:], cost[1:], windows, measured.windows)
+        confirm = most_telling(curves[1:], baseline[1:], windows, measured.windows)
     elif recommended is not None and not near:
         confirm = recommended
     speedup = float(baseline[0] / curves[0, best]) if pays else 1.0
@@ -131,45 +126,35 @@ def _confidence(close: NDArray[np.bool_], kinds: NDArray[np.int64]) -> float:
     return min(shares, default=0.0)
 
 
-def most_telling(
-    curves: Floats, baseline: Floats, cost: Floats, windows: range, measured: Sequence[int]
-) -> int | None:
-    """The window whose step cost, once measured, leaves the least to lose by a wrong choice.
+def most_telling(curves: Floats, baseline: Floats, windows: range, measured: Sequence[int]) -> int | None:
+    """The window to measure next: the one after which the best of all that was measured loses least.
 
-    Each draw is taken for the truth in turn. Measuring a window leaves the draws that cost about the same
-    there, and the choice that is best on average over these is made: how much slower it is than the best
-    choice under the truth is what is lost.
+    A window has to be measured before it is used, so a measurement is worth what it adds to the choice
+    between measured windows. Each draw is taken for the truth in turn: lost is by how much the best of the
+    measured windows, the new one and plain decoding among them, is slower than the best of all.
 
     Args:
         curves: seconds per token, one row per draw, one column per window.
         baseline: seconds per token without speculation, one per draw.
-        cost: of a step, in plain steps, shaped like ``curves``.
         windows: of the columns.
         measured: windows that are known already.
 
     Returns:
-        None where no measurement would change the choice.
+        None where no measurement would leave less to lose.
     """
     if not len(curves):
         return None
     choices = np.column_stack([curves, baseline])
     regret = choices / choices.min(axis=1)[:, None] - 1
-    losses: dict[int, float] = {}
-    for column, window in enumerate(windows):
-        if window in measured:
-            continue
-        there = np.log(cost[:, column])
-        nearness = np.exp(-0.5 * ((there[:, None] - there[None, :]) / NOISE) ** 2)
-        chosen = (nearness @ regret).argmin(axis=1)
-        losses[window] = float(regret[np.arange(len(regret)), chosen].mean())
-    now = float(regret[:, regret.mean(axis=0).argmin()].mean())
-    least = min(losses.values(), default=now)
-    if least >= now:
-        return None
-    # Of windows that tell alike, the one that most often turns out best: measuring it also tries the choice.
-    wins = np.bincount(curves.argmin(axis=1), minlength=len(windows))
-    alike = [window for window, loss in losses.items() if loss <= least + TELLING_ALIKE]
-    return max(alike, key=lambda window: int(wins[window - windows.start]))
+    known = [window - windows.start for window in measured if window in windows]
+    now = regret[:, [*known, len(windows)]].min(axis=1)
+    losses = {
+        window: float(np.minimum(now, regret[:, column]).mean())
+        for column, window in enumerate(windows)
+        if window not in measured
+    }
+    window = min(losses, key=lambda window: losses[window], default=None)
+    return window if window is not None and losses[window] < float(now.mean()) else None
 
 
 def _says(
