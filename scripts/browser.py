@@ -27,23 +27,9 @@ os.execv(program, sys.argv[3:])
 
 
 def find() -> str | None:
-    """The browser of this machine, ``SPECDEC_BROWSER`` before all others.
-
-    Where none is there and ``SPECDEC_INSTALL_BROWSER`` is set, as on a throw-away CI machine, the package
-    client of the system installs one.
-    """
+    """The browser of this machine, ``SPECDEC_BROWSER`` before all others."""
     wanted = os.environ.get("SPECDEC_BROWSER")
-    for name in (wanted,) if wanted else NAMES:
-        if path := shutil.which(name):
-            return path
-    client = shutil.which("apt-get")
-    if client is None or not os.environ.get("SPECDEC_INSTALL_BROWSER"):
-        return None
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    install = [client, "install", "--yes", "--quiet", "--no-install-recommends", "chromium"]
-    subprocess.run([client, "update", "--quiet"], check=True, capture_output=True, env=environment)
-    subprocess.run(install, check=True, capture_output=True, env=environment)
-    return shutil.which("chromium")
+    return next(filter(None, map(shutil.which, (wanted,) if wanted else NAMES)), None)
 
 
 class Browser:

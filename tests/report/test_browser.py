@@ -54,9 +54,7 @@ PAINT = """
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Generator[Browser]:
     program = find()
     if program is None:
-        pytest.skip(
-            "NO BROWSER: the report was not looked at. Install chromium, or set SPECDEC_INSTALL_BROWSER=1"
-        )
+        pytest.skip("NO BROWSER: the report was not looked at. Install chromium, or set SPECDEC_BROWSER")
     with Browser(program, tmp_path_factory.mktemp("profile")) as opened:
         yield opened
 
