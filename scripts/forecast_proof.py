@@ -23,7 +23,8 @@ from specdec.analysis.replay import steps
 from specdec.experiment.fields import Variant
 from specdec.experiment.reading import load
 from specdec.forecast.answers import Answer
-from specdec.forecast.drafts import Bank, Draft, LookUp, Model
+from specdec.forecast.bits import Bank
+from specdec.forecast.drafts import Draft, LookUp, Model
 from specdec.forecast.model import LlamaModel
 from specdec.forecast.shipped import packaged
 from specdec.forecast.tokens import tokenize

@@ -57,6 +57,30 @@ def steps(kept: Sequence[int], usable: int) -> list[int]:
     return sizes
 
 
+def expected_steps(chance: NDArray[np.float64], usable: int) -> float:
+    """Steps that are expected where each proposal is kept by chance, exactly: the sum of the chances that a
+    step begins at a position.
+
+    Args:
+        chance: that the proposal at each position is kept, given the text.
+        usable: proposals of a window that can be accepted, see ``Convention.usable``.
+    """
+    length = len(chance)
+    begins = np.zeros(length + 1)
+    begins[0] = 1.0
+    for place in range(length):
+        here = chance[place : place + usable]
+        # A step ends where a proposal is wrong, or behind the target's own token after a full window.
+        ends = np.concatenate([[1.0], np.cumprod(here)])
+        ends[:-1] *= 1 - here
+        if place + usable >= length:
+            # The length limit cuts what would go on.
+            ends[-2] += ends[-1]
+            ends = ends[:-1]
+        begins[place + 1 : place + 1 + len(ends)] += begins[place] * ends
+    return float(begins[:length].sum())
+
+
 def reveal(sizes: Iterable[int], usable: int) -> NDArray[np.int8]:
     """What the measured steps of one window say about each position: 1 where a proposal was kept, 0 where it
     was wrong, ``UNKNOWN`` for the target's own token after a full window and at the end, where the limit cut

@@ -397,6 +397,7 @@ def _record(
         chunk_steps=counts.steps,
         closed=None if exchange.closed is None else round(exchange.closed - exchange.sent, 6),
         text=stream.text,
+        pieces=stream.pieces,
         server=stream.server,
         near_tie=tuple(stream.near_tie) if plan.near_ties and stream.near_tie else None,
         note=counts.note,

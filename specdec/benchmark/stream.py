@@ -123,6 +123,11 @@ class CompletionStream:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if self._halves else text
 
     @property
+    def pieces(self) -> tuple[int, ...] | None:
+        """Characters of ``text`` that each event with text brought; None where two events share one."""
+        return None if self._halves else tuple(map(len, self._texts))
+
+    @property
     def near_tie(self) -> list[float]:
         """Gap in log-probability between the two best tokens at each position; empty unless told for every
         position.

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="DRAFT",
-    help="ngram:N, shipped, a GGUF file or folder, or a vLLM server's address. May be given again.",
+    help="ngram:N, shipped, a GGUF file or folder, or the address of a vLLM or llama.cpp server. May be given"
+    " again.",
 )
 @click.option(
     "--tokenizer",
@@ -48,6 +49,11 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="K=MS",
     help="Measured milliseconds of a step at window K; 0=MS is the plain step. May be given again.",
+)
+@click.option(
+    "--sampling",
+    is_flag=True,
+    help="Draft models draw their proposals as the target draws; needs logged log-probabilities.",
 )
 @click.option("--prompts", metavar="SET|FILE", help="Prompts of a run that does not say or has moved.")
 @click.option(
@@ -74,6 +80,7 @@ def command(
     tokenizer: Path | None,
     experiment_path: Path | None,
     step_costs: tuple[str, ...],
+    sampling: bool,
     prompts: str | None,
     budget: int,
     runs: Path,
@@ -107,7 +114,7 @@ def command(
     own = next((Path(name) for name in drafts if name.endswith(".gguf") and Path(name).is_file()), None)
     with ExitStack() as opening:
         vocabulary = opening.enter_context(opened(tokenizer or own or _shipped(), weights=False))
-        made = [open_draft(name, cache=cache, tokenizer=vocabulary) for name in drafts]
+        made = [open_draft(name, cache=cache, tokenizer=vocabulary, samples=sampling) for name in drafts]
         for draft in made:
             opening.callback(draft.close)
         with console.progress("reading answers") as step:
@@ -249,7 +256,7 @@ def _show(found: Forecast) -> None:
             console.show(f"  {group.group} ({group.answers}): {group.says}")
     console.show(
         f"from {found.answers} of {found.of_answers} answers; counts of tokens agree in {found.matched},"
-        f" {found.unchecked} have none"
+        f" {found.unchecked} have none; tokens known one by one in {found.exact}"
     )
     for reason, count in found.left_out.items():
         console.show(f"left out: {count} {reason}")

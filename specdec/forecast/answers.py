@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+SAMPLED = "sampled at a temperature above 0: each draft says what it proposes then"
+"""Note of such answers."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -16,9 +19,11 @@ class Answer:
         messages: (role, content) of the conversation before the answer; empty where ``prompt`` was sent.
         prompt: text sent as it is, without a chat template.
         text: what the target wrote.
+        pieces: the text token by token where that is known; empty where it is not.
         prompt_tokens, completion_tokens: as the server counted; None where not logged.
         finish: the server's reason for the end; None where not logged.
-        temperature: as sent; None where not logged.
+        temperature, top_p: as sent; None where not logged.
+        logprobs: of each token, natural logarithm, after temperature and top-p; empty where not logged.
     """
 
     id: str
@@ -26,10 +31,13 @@ class Answer:
     messages: tuple[tuple[str, str], ...] = ()
     prompt: str = ""
     text: str
+    pieces: tuple[str, ...] = ()
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     finish: str | None = None
     temperature: float | None = None
+    top_p: float | None = None
+    logprobs: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)

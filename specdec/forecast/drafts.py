@@ -3,44 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import http.client
-import json
 import os
-import urllib.error
-import urllib.request
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from specdec.analysis.replay import Bits, Counts, runs
-from specdec.errors import BadInputError, EnvironmentFault, Mistake
+from specdec.analysis.replay import runs
+from specdec.errors import EnvironmentFault
+from specdec.forecast.bits import Bank, Kept, Positions
+from specdec.forecast.endpoints import open_endpoint, wrong_draft
 from specdec.forecast.lookup import LONGEST, find_matches, matched_tokens
 from specdec.forecast.model import LlamaModel, digest, engine
 from specdec.forecast.shipped import MODEL, packaged
 from specdec.forecast.tokens import Tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Positions:
-    """What a draft does at each position of a text with one window.
+class UntoldError(ValueError):
+    """What a draft that samples would keep cannot be told of an answer."""
 
-    Attributes:
-        kept: proposals that are kept from there.
-        proposes: whether it proposes anything there; None where it always does.
-    """
-
-    kept: Counts
-    proposes: Bits | None = None
-
-
-Kept = dict[int, Positions]
-"""By window."""
-
-_PATIENCE_SECONDS = 120.0
+    def __init__(self) -> None:
+        super().__init__("sampled, and no log-probabilities after temperature and top-p are logged")
 
 
 class Draft(Protocol):
@@ -69,43 +52,53 @@ class Draft(Protocol):
         ...
 
 
-def open_draft(name: str, *, cache: Path, tokenizer: LlamaModel | None) -> Draft:
+def open_draft(name: str, *, cache: Path, tokenizer: LlamaModel | None, samples: bool = False) -> Draft:
     """A draft by its name: ``ngram:N``, ``shipped``, a GGUF file or a folder with one, or an address.
 
     Args:
         name: of the draft.
         cache: folder that keeps what a draft said about a text.
         tokenizer: the target's; the draft's vocabulary is held against it.
+        samples: whether a draft model draws its proposals as the target draws its tokens. By default it
+            proposes the likeliest.
 
     Raises:
-        BadInputError: no such draft, one that needs the target's hidden states, or another vocabulary.
+        BadInputError: no such draft, one whose likelihoods are not to be had, one that needs the target's
+            hidden states, or another vocabulary.
     """
     kind, _, rest = name.partition(":")
     if kind == "ngram":
         if not rest.isdecimal() or not 1 <= int(rest) <= LONGEST:
-            raise _wrong(name, f"does not name a length from 1 to {LONGEST}", "Write ngram:3")
+            raise wrong_draft(name, f"does not name a length from 1 to {LONGEST}", "Write ngram:3")
         return LookUp(int(rest))
     if kind.lower() in ("eagle", "eagle3", "medusa", "mtp", "dflash"):
-        raise _wrong(
+        raise wrong_draft(
             name,
             "drafts from the target's hidden states, which no logged text holds",
             "Forecast a standalone draft model or look-up; measure this one",
         )
     if kind in ("http", "https"):
-        return Endpoint(name, cache)
+        if samples:
+            raise wrong_draft(
+                name,
+                "tells no probabilities after temperature and top-p, which a draft that samples needs",
+                "Name its GGUF file, or leave --sampling out",
+            )
+        return open_endpoint(name, cache, tokenizer)
     path = packaged() if name == "shipped" else Path(name)
     if path.is_dir():
         files = sorted(path.glob("*.gguf"))
         if len(files) != 1:
-            raise _wrong(name, f"holds {len(files)} GGUF files", "Name the file")
+            raise wrong_draft(name, f"holds {len(files)} GGUF files", "Name the file")
         path = files[0]
     if not path.is_file():
-        raise _wrong(name, "is no file", "Write ngram:N, shipped, a GGUF file or folder, or an address")
+        raise wrong_draft(name, "is no file", "Write ngram:N, shipped, a GGUF file or folder, or an address")
     _require_memory(path)
     model = LlamaModel(path)
     if tokenizer is not None and path != tokenizer.path:
         require_same_vocabulary(name, model, tokenizer)
-    return Model(MODEL if name == "shipped" else path.stem, model, Bank(cache, f"{digest(path)}-{engine()}"))
+    bank = Bank(cache, f"{digest(path)}-{engine()}")
+    return (SamplingModel if samples else Model)(MODEL if name == "shipped" else path.stem, model, bank)
 
 
 def _require_memory(path: Path) -> None:
@@ -132,7 +125,7 @@ def require_same_vocabulary(name: str, draft: LlamaModel, target: LlamaModel) ->
     if draft.vocabulary == target.vocabulary and first is None:
         return
     where = "" if first is None else f"; token {first} is {draft.piece(first)!r}, not {target.piece(first)!r}"
-    raise _wrong(
+    raise wrong_draft(
         name,
         f"has another vocabulary: {draft.vocabulary} tokens, and the target has {target.vocabulary}{where}",
         "Name a draft of the target's family, or the target's tokenizer with --tokenizer",
@@ -164,53 +157,18 @@ class LookUp:
         """See ``Draft``."""
 
 
-class Bank:
-    """What a draft said about texts, kept on disk line by line, so that a forecast goes on where it ended.
-
-    Args:
-        folder: of all drafts.
-        key: names draft and engine.
-    """
-
-    def __init__(self, folder: Path, key: str) -> None:
-        self._path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.jsonl"
-        self._known: dict[str, str] = {}
-        if self._path.exists():
-            for line in self._path.read_text(encoding="utf-8").splitlines():
-                # A line that an interruption cut short is asked again.
-                try:
-                    name, bits = json.loads(line)
-                except ValueError:
-                    continue
-                self._known[name] = bits
-
-    def bits(self, text: Tokens, ask: Callable[[], list[bool]]) -> Bits:
-        """The bits of a text, asked once."""
-        name = hashlib.sha256(json.dumps([text.prompt, text.written], allow_nan=False).encode()).hexdigest()
-        if name not in self._known:
-            self._known[name] = "".join("1" if bit else "0" for bit in ask())
-            try:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps([name, self._known[name]], allow_nan=False) + "\n")
-            except OSError as error:
-                raise EnvironmentFault(
-                    f"Cannot write {self._path}: {error.strerror}",
-                    remedy="Set XDG_CACHE_HOME to a folder you may write to",
-                ) from None
-        return np.asarray([bit == "1" for bit in self._known[name]], dtype=np.bool_)
-
-
 class Model:
     """A draft model read in llama.cpp, see ``forecast.model``."""
 
     look_up = False
+    proposes = "It proposes its likeliest token, whatever the answer's temperature"
 
     def __init__(self, name: str, model: LlamaModel, bank: Bank) -> None:
         self.name = name
         self._model = model
         self._bank = bank
-        self.rests_on = f"{model.path.name} in {engine()}: another engine or quantization chooses otherwise"
+        rests_on = f"{model.path.name} in {engine()}: another engine or quantization chooses otherwise"
+        self.rests_on = f"{rests_on}. {self.proposes}"
 
     def kept(self, text: Tokens) -> Kept:
         """See ``Draft``."""
@@ -226,57 +184,36 @@ class Model:
         self._model.close()
 
 
-@dataclass
-class Endpoint:
-    """A draft model behind vLLM's completions route: ``prompt_logprobs`` tells the rank of every token of a
-    prompt, and rank 1 is the greedy choice (vLLM, OpenAI-compatible server, extra parameters).
+class SamplingModel(Model):
+    """A draft model that draws its proposals with the target's temperature and top-p.
+
+    The target keeps a proposal with the chance min(1, p / q), where q drew it and p is the target's own
+    (Leviathan et al., arXiv 2211.17192, algorithm 1). Given that a token came out, it was a kept proposal
+    with the chance min(p, q) / p = min(1, q / p): what a logged answer tells where p was logged.
     """
 
-    url: str
-    cache: Path
-    look_up: bool = False
-
-    def __post_init__(self) -> None:
-        self.url = self.url.rstrip("/").removesuffix("/v1")
-        models: list[dict[str, Any]] = self._ask("/v1/models", None).get("data") or []
-        if not models:
-            raise _wrong(self.url, "serves no model", "Name a vLLM server of the draft")
-        self.name = str(models[0]["id"])
-        self.rests_on = f"{self.name} behind {self.url}, by prompt_logprobs"
-        self._bank = Bank(self.cache, f"{self.url}-{self.name}")
+    proposes = (
+        "It draws its proposals with the answer's temperature and top-p: tokens per step are expected ones,"
+        " over what it may draw"
+    )
 
     def kept(self, text: Tokens) -> Kept:
-        """See ``Draft``."""
+        """See ``Draft``. An answer at temperature 0 is drafted greedily.
 
-        def ask() -> list[bool]:
-            body = {"model": self.name, "prompt": [*text.prompt, *text.written], "max_tokens": 1}
-            reply = self._ask("/v1/completions", {**body, "temperature": 0, "prompt_logprobs": 1})
-            choice = reply["choices"][0]
-            ranks = choice.get("prompt_logprobs") or reply.get("prompt_logprobs")
-            if not ranks:
-                raise _wrong(self.url, "gives no prompt_logprobs", "Serve the draft with vLLM")
-            wanted = list(enumerate(text.written))[1:]
-            return [ranks[len(text.prompt) + i][str(token)]["rank"] == 1 for i, token in wanted]
+        Raises:
+            ValueError: neither is the answer greedy, nor are its log-probabilities known.
+        """
+        answer = text.answer
+        if answer.temperature == 0:
+            return super().kept(text)
+        if answer.temperature is None or len(answer.logprobs) != len(text.written):
+            raise UntoldError
+        temperature, top_p = answer.temperature, 1.0 if answer.top_p is None else answer.top_p
 
-        return dict.fromkeys(range(1, LONGEST + 1), Positions(runs(self._bank.bits(text, ask))))
+        def ask() -> list[float]:
+            return self._model.likelihoods(text.prompt, text.written, temperature=temperature, top_p=top_p)
 
-    def close(self) -> None:
-        """See ``Draft``."""
-
-    def _ask(self, route: str, body: dict[str, Any] | None) -> dict[str, Any]:
-        data = None if body is None else json.dumps(body, allow_nan=False).encode()
-        request = urllib.request.Request(  # noqa: S310 - http and https alone come here
-            self.url + route, data, {"Content-Type": "application/json"}
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as reply:  # noqa: S310
-                answer: dict[str, Any] = json.load(reply)
-        except (OSError, urllib.error.HTTPError, http.client.HTTPException, ValueError) as error:
-            raise EnvironmentFault(
-                f"{self.url}{route}: {error}", remedy="Look at the draft's server"
-            ) from None
-        return answer
-
-
-def _wrong(name: str, problem: str, remedy: str) -> BadInputError:
-    return BadInputError("command line", [Mistake("--draft", name, problem, remedy)])
+        drafted = self._bank.numbers(text, (temperature, top_p), ask)
+        chance = np.minimum(1.0, drafted / np.exp(np.asarray(answer.logprobs[1:])))
+        nothing = np.zeros(len(chance), dtype=np.int64)
+        return dict.fromkeys(range(1, LONGEST + 1), Positions(nothing, chance=chance))

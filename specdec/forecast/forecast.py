@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from specdec.catalog.conventions import Convention
 from specdec.errors import BadInputError, Mistake
 from specdec.forecast.answers import Sources
-from specdec.forecast.drafts import Draft, Kept
+from specdec.forecast.bits import Kept
+from specdec.forecast.drafts import Draft, UntoldError
 from specdec.forecast.outlook import (
     LOOK_UP_SLOPES,
     MODEL_SLOPES,
@@ -35,6 +36,7 @@ class Forecast:
         of_answers: answers that could have been used; more than ``answers`` where a token budget sampled.
         layouts: entries by layout.
         matched: answers whose logged counts of tokens agree.
+        exact: answers whose tokens are known one by one; the text of the others is tokenized again.
         unchecked: answers without logged counts.
         left_out: entries that are not used, by reason.
         notes: entries that are used although something is to be said of them.
@@ -49,6 +51,7 @@ class Forecast:
     of_answers: int
     layouts: Mapping[str, int]
     matched: int
+    exact: int
     unchecked: int
     left_out: Mapping[str, int]
     notes: Mapping[str, int]
@@ -107,6 +110,7 @@ def forecast(
         of_answers=len(tokenized.texts),
         layouts=dict(sources.layouts),
         matched=_of(tokenized, texts, known=True),
+        exact=sum(text.exact for text in texts),
         unchecked=_of(tokenized, texts, known=False),
         left_out=dict(left_out),
         notes=dict(sources.notes),
@@ -142,6 +146,9 @@ def read(
         on_progress(draft.name, number, len(texts))
         try:
             kept.append(draft.kept(text))
+        except UntoldError as reason:
+            left_out[str(reason)] += 1
+            continue
         except ValueError:
             left_out["longer than the draft's context"] += 1
             continue
@@ -160,7 +167,15 @@ def _look(
     if not replayed.texts:
         raise BadInputError(
             "SOURCE",
-            [Mistake("answers", len(texts), f"are all too long for {draft.name}", "Name another draft")],
+            [
+                Mistake(
+                    "answers",
+                    len(texts),
+                    f"cannot be used with {draft.name}: "
+                    + "; ".join(f"{count} {reason}" for reason, count in left_out.items()),
+                    "Name another draft, or other answers",
+                )
+            ],
         )
     slopes = LOOK_UP_SLOPES if draft.look_up else MODEL_SLOPES
     return look(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from specdec.errors import BadInputError, Mistake
-from specdec.forecast.answers import Answer, Sources
+from specdec.forecast.answers import SAMPLED, Answer, Sources
 
 Entry = dict[str, Any]
 
@@ -102,7 +102,7 @@ def _add(entry: Any, name: str, sources: Sources) -> None:
         if answer.finish == "length":
             sources.notes["cut by length: what would have followed is not in it"] += 1
         if answer.temperature:
-            sources.notes["sampled: the draft is taken to propose its likeliest token"] += 1
+            sources.notes[SAMPLED] += 1
         sources.answers.append(answer)
 
 
@@ -120,6 +120,8 @@ def _ours(raw: Entry, name: str) -> Iterator[Answer]:
         completion_tokens=_count(raw, "completion_tokens", "output_tokens"),
         finish=raw.get("finish_reason"),
         temperature=raw.get("temperature"),
+        top_p=raw.get("top_p"),
+        logprobs=_logprobs(raw.get("logprobs")),
     )
 
 
@@ -154,17 +156,45 @@ def _exchange(request: Entry, response: Entry, name: str) -> Answer:
     if message.get("reasoning_content") or message.get("reasoning"):
         raise _LeftOutError("reasoning apart from the answer: how the template joined them is not logged")
     usage = _object(response.get("usage") or {})
+    pieces, logprobs = _token_by_token(choice)
+    text = _text(message.get("content") or "")
+    # The protocol's log-probabilities are those before temperature and top-p.
+    drawn_plainly = (
+        request.get("temperature") == 1 and request.get("top_p", 1) == 1 and "top_k" not in request
+    )
     return Answer(
         id=name,
         group="answers",
         messages=_messages(request["messages"]) if "messages" in request else (),
         prompt=_text(request.get("prompt") or "") if "messages" not in request else "",
-        text=_text(message.get("content") or ""),
+        text=text,
+        pieces=pieces if "".join(pieces) == text else (),
         prompt_tokens=_count(usage, "prompt_tokens"),
         completion_tokens=_count(usage, "completion_tokens"),
         finish=choice.get("finish_reason"),
         temperature=request.get("temperature"),
+        top_p=request.get("top_p"),
+        logprobs=logprobs if drawn_plainly else (),
     )
+
+
+def _token_by_token(choice: Entry) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Text and log-probability of each token of a choice; empty where they are not logged."""
+    content = _object(choice.get("logprobs") or {}).get("content")
+    if not isinstance(content, list):
+        return (), ()
+    tokens = [_object(item) for item in cast("list[Any]", content)]
+    if not all(isinstance(token.get("token"), str) for token in tokens):
+        return (), ()
+    return tuple(token["token"] for token in tokens), _logprobs([token.get("logprob") for token in tokens])
+
+
+def _logprobs(values: Any) -> tuple[float, ...]:
+    if not isinstance(values, list):
+        return ()
+    numbers = cast("list[Any]", values)
+    known = all(isinstance(value, (int, float)) and value <= 0 for value in numbers)
+    return tuple(float(value) for value in numbers) if known else ()
 
 
 def _langfuse(raw: Entry, name: str) -> Iterator[Answer]:

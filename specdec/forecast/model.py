@@ -14,17 +14,21 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import hashlib
 import importlib
 import importlib.metadata
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specdec.errors import EnvironmentFault
+
+_Taken = TypeVar("_Taken")
 
 MOST = 63
 """Tokens that are computed together, see the module."""
@@ -140,11 +144,26 @@ class LlamaModel:
         text: bytes | None = self._library.llama_vocab_get_text(self._vocab, token)
         return (text or b"").decode(errors="replace")
 
+    def token(self, piece: str) -> int | None:
+        """The token that stands for this text by itself, as a server sends it; None where none does."""
+        return self._tokens.get(piece.encode())
+
+    @functools.cached_property
+    def _tokens(self) -> dict[bytes, int]:
+        room = ctypes.create_string_buffer(512)
+        tokens: dict[bytes, int] = {}
+        # Of two tokens with one text the first stands: bytes of their own come after whole words.
+        for token in reversed(range(self.vocabulary)):
+            size = self._library.llama_token_to_piece(self._vocab, token, room, len(room), 0, False)
+            if size > 0:
+                tokens[room.raw[:size]] = token
+        return tokens
+
     @property
     def end(self) -> int:
-        """The token that ends an answer."""
-        turn: int = self._library.llama_vocab_eot(self._vocab)
-        return turn if turn >= 0 else int(self._library.llama_vocab_eos(self._vocab))
+        """The token that ends a text."""
+        token: int = self._library.llama_vocab_eos(self._vocab)
+        return token
 
     def template(self) -> str | None:
         """The chat template that the file carries, in Jinja; None without one."""
@@ -161,6 +180,12 @@ class LlamaModel:
         Raises:
             ValueError: together they are longer than the context.
         """
+        return self._read(prompt, answer, lambda logits: int(logits.argmax()))
+
+    def _read(
+        self, prompt: Sequence[int], answer: Sequence[int], take: Callable[[NDArray[np.float32]], _Taken]
+    ) -> list[_Taken]:
+        """What ``take`` makes of the logits behind each token of an answer but the last."""
         known = answer[:-1]
         if len(prompt) + len(known) > self.context:
             raise ValueError(f"{len(prompt) + len(answer)} tokens, and the context holds {self.context}")
@@ -168,10 +193,34 @@ class LlamaModel:
         self._library.llama_memory_clear(self._library.llama_get_memory(self._context), True)
         for start in range(0, len(prompt), _PROMPT):
             self._pass(prompt[start : start + _PROMPT], start, wanted=False)
-        chosen: list[int] = []
+        taken: list[_Taken] = []
         for start in range(0, len(known), MOST):
-            chosen += self._pass(known[start : start + MOST], len(prompt) + start, wanted=True)
-        return chosen
+            part = known[start : start + MOST]
+            self._pass(part, len(prompt) + start, wanted=True)
+            taken += [take(self._logits(place)) for place in range(len(part))]
+        return taken
+
+    def likelihoods(
+        self, prompt: Sequence[int], answer: Sequence[int], *, temperature: float, top_p: float
+    ) -> list[float]:
+        """The probability with which the model would draw the token that stands at each position of an answer
+        after its first.
+
+        Args:
+            prompt: tokens of the prompt.
+            answer: tokens of the answer.
+            temperature: above 0.
+            top_p: the likeliest tokens that together reach this share are drawn from; 1 leaves all.
+
+        Raises:
+            ValueError: together they are longer than the context.
+        """
+        following = iter(answer[1:])
+
+        def likelihood(logits: NDArray[np.float32]) -> float:
+            return drawn_with(logits, next(following), temperature=temperature, top_p=top_p)
+
+        return self._read(prompt, answer, likelihood)
 
     def _open(self) -> None:
         if self._context:
@@ -189,7 +238,7 @@ class LlamaModel:
             )
         self._batch = self._library.llama_batch_ext_init(self._context)
 
-    def _pass(self, tokens: Sequence[int], start: int, *, wanted: bool) -> list[int]:
+    def _pass(self, tokens: Sequence[int], start: int, *, wanted: bool) -> None:
         library, batch = self._library, self._batch
         library.llama_batch_ext_clear(batch)
         for number, token in enumerate(tokens):
@@ -204,13 +253,29 @@ class LlamaModel:
                 library.llama_batch_ext_set_output_logits(batch, place, True)
         if (status := library.llama_process(self._context, _DECODE, batch)) != 0:
             raise EnvironmentFault(f"llama.cpp ended a pass with status {status}", remedy="Try again")
-        if not wanted:
-            return []
-        return [self._best(number) for number in range(len(tokens))]
 
-    def _best(self, place: int) -> int:
+    def _logits(self, place: int) -> NDArray[np.float32]:
+        """Of one token of the last pass; a view that the next pass overwrites."""
         logits = self._library.llama_get_logits_ith(self._context, place)
-        return int(np.ctypeslib.as_array(logits, (self.vocabulary,)).argmax())
+        values: NDArray[np.float32] = np.ctypeslib.as_array(logits, (self.vocabulary,))
+        return values
+
+
+def drawn_with(logits: NDArray[np.float32], token: int, *, temperature: float, top_p: float) -> float:
+    """Probability of a token after temperature and top-p, as vLLM and llama.cpp apply them: the likeliest
+    tokens are kept until their sum reaches ``top_p``, the one that reaches it among them.
+    """
+    scaled = logits.astype(np.float64) / temperature
+    weights = np.exp(scaled - scaled.max())
+    weights /= weights.sum()
+    likelier = weights[weights > weights[token]].sum()
+    if likelier >= top_p:
+        return 0.0
+    if top_p >= 1:
+        return float(weights[token])
+    ordered = np.sort(weights)[::-1]
+    kept = int(np.searchsorted(np.cumsum(ordered), top_p)) + 1
+    return float(weights[token] / ordered[:kept].sum())
 
 
 @contextlib.contextmanager
@@ -251,9 +316,9 @@ def _library() -> Any:
         "llama_model_chat_template": (ctypes.c_char_p, [pointer, ctypes.c_char_p]),
         "llama_vocab_n_tokens": (number, [pointer]),
         "llama_vocab_get_text": (ctypes.c_char_p, [pointer, number]),
-        "llama_vocab_eot": (number, [pointer]),
         "llama_vocab_eos": (number, [pointer]),
         "llama_tokenize": (number, [pointer, ctypes.c_char_p, number, pointer, number, flag, flag]),
+        "llama_token_to_piece": (number, [pointer, number, ctypes.c_char_p, number, number, flag]),
         "llama_get_memory": (pointer, [pointer]),
         "llama_memory_clear": (None, [pointer, flag]),
         "llama_batch_ext_init": (pointer, [pointer]),

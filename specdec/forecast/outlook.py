@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 
 from specdec.analysis.conventions import Floats
-from specdec.analysis.replay import steps
+from specdec.analysis.replay import expected_steps, steps
 from specdec.analysis.step_cost import fit_cost
 from specdec.catalog.conventions import Convention
-from specdec.forecast.drafts import Kept
+from specdec.forecast.bits import Kept, Positions
 from specdec.forecast.lookup import LONGEST
 from specdec.forecast.tokens import Tokens
 
@@ -147,6 +147,9 @@ def replay_all(texts: Sequence[Tokens], kept: Sequence[Kept], convention: Conven
     for row, by_window in enumerate(kept):
         for column, window in enumerate(windows):
             positions = by_window[window]
+            if positions.chance is not None:
+                counts[row, column] = expected_steps(positions.chance, convention.usable(window))
+                continue
             sizes = steps(positions.kept.tolist(), convention.usable(window))
             counts[row, column] = len(sizes)
             if positions.proposes is not None:
@@ -250,7 +253,7 @@ def _group(
         group=name,
         answers=len(rows),
         curve=curve,
-        thirds=_thirds([replayed.kept[int(row)][LONGEST].kept > 0 for row in rows]),
+        thirds=_thirds([_right(replayed.kept[int(row)][LONGEST]) for row in rows]),
         window=windows[best],
         advice=advice,
         says=says,
@@ -271,7 +274,12 @@ def _costs(
     return step_cost.estimate, step_cost.draws
 
 
-def _thirds(right: Sequence[np.ndarray[tuple[int], np.dtype[np.bool_]]]) -> tuple[float, float, float]:
+def _right(positions: Positions) -> Floats:
+    """Share of right proposals at each position."""
+    return (positions.kept > 0).astype(np.float64) if positions.chance is None else positions.chance
+
+
+def _thirds(right: Sequence[Floats]) -> tuple[float, float, float]:
     hits, places = np.zeros(3), np.zeros(3)
     for bits in right:
         for number, part in enumerate(np.array_split(bits, 3)):

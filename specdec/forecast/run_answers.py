@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 from specdec.errors import BadInputError, Mistake
-from specdec.forecast.answers import Answer, Sources
+from specdec.forecast.answers import SAMPLED, Answer, Sources
 from specdec.prompts.sets import Prompt, load
 from specdec.runs.folder import Run
+from specdec.runs.record import RequestRecord
 
 
 def read_run_answers(
@@ -51,7 +53,7 @@ def read_run_answers(
         seen.add(key)
         sources.layouts["run"] += 1
         if record.temperature:
-            sources.notes["sampled: the draft is taken to propose its likeliest token"] += 1
+            sources.notes[SAMPLED] += 1
         chat = benchmark.get("api", "chat") == "chat"
         prompt = known[key]
         turns = tuple((turn.role, turn.content) for turn in prompt.conversation)
@@ -62,9 +64,15 @@ def read_run_answers(
                 messages=turns if chat else (),
                 prompt="" if chat else prompt.text,
                 text=record.text,
+                pieces=_pieces(record),
                 prompt_tokens=record.prompt_tokens,
                 completion_tokens=record.output_tokens,
                 finish=record.finish_reason,
                 temperature=record.temperature,
             )
         )
+
+
+def _pieces(record: RequestRecord) -> tuple[str, ...]:
+    ends = [*itertools.accumulate(record.pieces or ())]
+    return tuple(record.text[start:end] for start, end in itertools.pairwise([0, *ends]))

@@ -17,11 +17,15 @@ class Tokenizer(Protocol):
 
     @property
     def end(self) -> int:
-        """The token that ends an answer."""
+        """The token that ends a text. A chat template may end an answer with another."""
         ...
 
     def tokenize(self, text: str, *, special: bool) -> list[int]:
         """Tokens of a text; ``special`` for a prompt, where names of special tokens stand for these."""
+        ...
+
+    def token(self, piece: str) -> int | None:
+        """The token that stands for this text by itself; None where none does."""
         ...
 
     def template(self) -> str | None:
@@ -37,11 +41,14 @@ class Tokens:
         answer: as logged.
         prompt: tokens of the prompt.
         written: tokens of the answer.
+        exact: whether these are the ones that the target wrote. Else they are the text tokenized again, which
+            may come out otherwise with as many tokens.
     """
 
     answer: Answer
     prompt: tuple[int, ...]
     written: tuple[int, ...]
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +58,14 @@ class Tokenized:
     Attributes:
         texts: those that hold.
         matched: of these, the ones whose logged counts agree.
+        exact: of these, the ones whose tokens are known one by one.
         unchecked: of these, the ones without logged counts.
         left_out: answers that are not used, by reason.
     """
 
     texts: tuple[Tokens, ...]
     matched: int
+    exact: int
     unchecked: int
     left_out: Counter[str]
 
@@ -68,6 +77,7 @@ def tokenize(answers: Iterable[Answer], tokenizer: Tokenizer) -> Tokenized:
     template before it: it is left out.
     """
     source = tokenizer.template()
+    end = _turn_end(source, tokenizer) if source else tokenizer.end
     texts: list[Tokens] = []
     left_out: Counter[str] = Counter()
     matched = unchecked = 0
@@ -78,10 +88,12 @@ def tokenize(answers: Iterable[Answer], tokenizer: Tokenizer) -> Tokenized:
         prompt = tokenizer.tokenize(
             render(source or "", answer.messages) if answer.messages else answer.prompt, special=True
         )
-        written = tokenizer.tokenize(answer.text, special=False)
         counted = answer.completion_tokens
+        pieces = _tokens_of(answer, tokenizer)
+        exact = bool(pieces) and counted in (len(pieces), len(pieces) + (answer.finish == "stop"))
+        written = pieces if exact else tokenizer.tokenize(answer.text, special=False)
         if answer.finish == "stop" and counted == len(written) + 1:
-            written.append(tokenizer.end)
+            written.append(end if answer.messages else tokenizer.end)
         if answer.prompt_tokens is not None and answer.prompt_tokens != len(prompt):
             left_out["prompt of another number of tokens than logged: another template or tokenizer"] += 1
         elif counted is not None and counted != len(written):
@@ -89,14 +101,42 @@ def tokenize(answers: Iterable[Answer], tokenizer: Tokenizer) -> Tokenized:
         elif len(written) < 2:
             left_out["answer of a single token"] += 1
         else:
-            texts.append(Tokens(answer, tuple(prompt), tuple(written)))
+            texts.append(Tokens(answer, tuple(prompt), tuple(written), exact))
             known = counted is not None
             matched, unchecked = matched + known, unchecked + (not known)
-    return Tokenized(tuple(texts), matched, unchecked, left_out)
+    return Tokenized(tuple(texts), matched, sum(text.exact for text in texts), unchecked, left_out)
 
 
-def render(source: str, messages: Iterable[tuple[str, str]]) -> str:
-    """A conversation in a chat template, as transformers and llama.cpp render it, up to the answer.
+def _tokens_of(answer: Answer, tokenizer: Tokenizer) -> list[int]:
+    """Tokens of the pieces that the target wrote one by one. A piece that is no token by itself is several,
+    or the end of a character.
+    """
+    tokens: list[int] = []
+    for piece in answer.pieces:
+        token = tokenizer.token(piece)
+        tokens += tokenizer.tokenize(piece, special=False) if token is None else [token]
+    return tokens
+
+
+def _turn_end(source: str, tokenizer: Tokenizer) -> int:
+    """The token that ends an answer: the first that the template puts behind one."""
+    mark = "answer"
+    try:
+        turns = render(source, [("user", "question"), ("assistant", mark)], answering=False)
+    except BadInputError:
+        return tokenizer.end
+    behind = tokenizer.tokenize(turns.rpartition(mark)[2], special=True)
+    begin = tokenizer.tokenize("", special=True)
+    return next(iter(behind[len(begin) :]), tokenizer.end)
+
+
+def render(source: str, messages: Iterable[tuple[str, str]], *, answering: bool = True) -> str:
+    """A conversation in a chat template, as transformers and llama.cpp render it.
+
+    Args:
+        source: the template.
+        messages: (role, content).
+        answering: whether the answer is to follow.
 
     Raises:
         BadInputError: the template refuses it.
@@ -116,7 +156,7 @@ def render(source: str, messages: Iterable[tuple[str, str]]) -> str:
     globals_["strftime_now"] = now
     turns = [{"role": role, "content": content} for role, content in messages]
     try:
-        return environment.from_string(source).render(messages=turns, add_generation_prompt=True)
+        return environment.from_string(source).render(messages=turns, add_generation_prompt=answering)
     except TemplateError as error:
         raise BadInputError(
             "chat template",

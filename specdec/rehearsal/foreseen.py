@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 def foresee(folder: Path, *, base: Path | None, on_progress: Callable[[str], None]) -> tuple[int, int]:
     """Forecasts every variant of a run that the local engine served, and writes the comparison beside it.
 
+    Variants alternate in a run, so that the forecast cannot be made before the first of them is asked. It is
+    made from the baseline's records alone, and written, before any other is looked at.
+
     Args:
         folder: of the run.
         base: folder that a relative prompt file starts from.
@@ -34,7 +37,8 @@ def foresee(folder: Path, *, base: Path | None, on_progress: Callable[[str], Non
     from specdec.runs.folder import read_run
 
     run: Run = read_run(folder)
-    rows: list[check.Checked] = []
+    plain = check.baseline_of(run)
+    made: list[check.Foreseen] = []
     with ExitStack() as opening:
         tokenizer = opening.enter_context(opened(packaged()))
         for name, variant in run.manifest.variants.items():
@@ -49,6 +53,8 @@ def foresee(folder: Path, *, base: Path | None, on_progress: Callable[[str], Non
                     continue
             opening.callback(draft.close)
             on_progress(f"{name}: {draft.name}")
-            rows += check.check(run, name, draft, tokenizer, base=base)
-    check.write(tuple(rows), folder)
+            made += check.foresee(plain, name, draft, tokenizer, base=base)
+    check.write_foreseen(made, folder)
+    rows = check.check(run, check.read_foreseen(folder))
+    check.write(rows, folder)
     return sum(row.equal for row in rows), sum(row.compared for row in rows)

@@ -233,6 +233,10 @@ def _basis(forecast: Forecast) -> Section:
         if sampled
         else f"All {forecast.answers} answers that can be used.",
         f"Token counts agree with the logged ones in {forecast.matched}; {forecast.unchecked} have none.",
+        (
+            f"Tokens are known one by one in {forecast.exact}. The text of the others is tokenized again, and"
+            " now and then as many other tokens come out."
+        ),
         f"Acceptance is exact: greedy drafting, these answers, step arithmetic {forecast.convention}.",
         f"Cost of a step: {costs}." if costs else f"Cost of a step, not measured: {assumed}.",
         (

@@ -100,6 +100,8 @@ class RequestRecord:
             tells them, else None.
         closed: seconds from sending until the stream ended, or None.
         text: the output (content, and reasoning before it if any).
+        pieces: characters of ``text`` that each event brought, or None. A plain server sends each token by
+            itself, so that they tell its tokens where the text can be tokenized in several ways.
         temperature: as sent.
         thinking: Qwen3 thinking mode as sent; None if the request did not say.
         server: per-request speculation counters, where reported.
@@ -137,6 +139,7 @@ class RequestRecord:
     chunk_steps: tuple[int, ...] | None = None
     closed: float | None = None
     text: str = ""
+    pieces: tuple[int, ...] | None = None
     temperature: float = 0.0
     thinking: bool | None = None
     server: ServerSpeculation | None = None
@@ -181,6 +184,8 @@ def _require_order(record: RequestRecord) -> None:
         and all(map(operator.le, times, itertools.islice(times, 1, None)))
     ):
         raise ValueError(f"chunk_times = {reprlib.repr(times)} are not ascending seconds above 0")
+    if record.pieces is not None and sum(record.pieces) != len(record.text):
+        raise ValueError(f"pieces have {sum(record.pieces)} characters, and text has {len(record.text)}")
     counts = record.chunk_tokens or ()
     if counts and not (counts[0] > 0 and all(map(operator.lt, counts, itertools.islice(counts, 1, None)))):
         raise ValueError(f"chunk_tokens = {reprlib.repr(counts)} do not rise with every chunk")

@@ -52,6 +52,7 @@ def test_vllm_with_continuous_usage() -> None:
         True,
         " a b c d",
     )
+    assert stream.pieces == (2, 6)
 
 
 def test_tokens_without_text_are_tokens() -> None:

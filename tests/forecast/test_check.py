@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+
+import pytest
 
 from scripts.eagle_proof import OFF, WINDOWS, from_one, largest_error
 from specdec.analysis.choice import CLOSE
 from specdec.analysis.judge import judge
 from specdec.forecast import check
+from specdec.forecast.answers import Answer
 from specdec.forecast.drafts import LookUp
+from specdec.forecast.tokens import tokenize
 from specdec.prompts.sets import load
 from specdec.report.build import build
 from specdec.report.markdown import render
@@ -55,8 +60,13 @@ def run(tmp_path: Path, *, cheat: int = 0) -> Run:
     return Run(tmp_path, described, tuple(records))
 
 
+def checked(measured: Run) -> tuple[check.Checked, ...]:
+    foreseen = check.foresee(check.baseline_of(measured), "fast", LookUp(3), Letters())
+    return check.check(measured, foreseen)
+
+
 def test_the_forecast_equals_the_servers_own_count(tmp_path: Path) -> None:
-    rows = check.check(run(tmp_path), "fast", LookUp(3), Letters())
+    rows = checked(run(tmp_path))
     assert {row.test_case for row in rows} <= {"json", "story"}
     assert sum(row.compared for row in rows) == sum(row.equal for row in rows) == 6
     assert all(row.forecast > 2 for row in rows)
@@ -66,13 +76,57 @@ def test_the_forecast_equals_the_servers_own_count(tmp_path: Path) -> None:
 
 def test_one_token_of_difference_is_seen_and_shown(tmp_path: Path) -> None:
     wrong = run(tmp_path, cheat=1)
-    rows = check.check(wrong, "fast", LookUp(3), Letters())
+    rows = checked(wrong)
     assert sum(row.equal for row in rows) == 0
     check.write(rows, tmp_path)
     content, _ = build(wrong, judge(wrong.manifest, wrong.records))
     page = render(content, "0")
     assert "What the forecast said" in page
     assert "In 0 of 6 requests" in page
+    assert page.count("it was tokenized again") == 6
+
+
+def test_a_forecast_sees_no_record_of_what_it_forecasts(tmp_path: Path) -> None:
+    measured = run(tmp_path)
+    with pytest.raises(ValueError, match="must not see records of fast"):
+        check.foresee(measured, "fast", LookUp(3), Letters())
+    forged = tuple(
+        record if record.variant == "baseline" else dataclasses.replace(record, text="x", pieces=None)
+        for record in measured.records
+    )
+    nothing = tuple(record for record in measured.records if record.variant == "baseline")
+    made = [
+        check.foresee(
+            check.baseline_of(dataclasses.replace(measured, records=kept)), "fast", LookUp(3), Letters()
+        )
+        for kept in (measured.records, forged, nothing)
+    ]
+    assert made[0] == made[1] == made[2]
+    check.write_foreseen(made[0], tmp_path)
+    assert check.read_foreseen(tmp_path) == made[0]
+
+
+class Pairs(Letters):
+    """Reads "ab" as one token wherever it stands, though the target wrote it as two here and there."""
+
+    def tokenize(self, text: str, *, special: bool) -> list[int]:
+        return [ord(letter) for letter in text.replace("ab", "\u0100")]
+
+    def token(self, piece: str) -> int | None:
+        return 0x100 if piece == "ab" else super().token(piece)
+
+
+def test_the_pieces_of_a_stream_tell_tokens_that_the_text_does_not(tmp_path: Path) -> None:
+    def answer(*pieces: str, counted: int) -> Answer:
+        text = "".join(pieces)
+        return Answer(id="a", group="g", prompt="p", text=text, pieces=pieces, completion_tokens=counted)
+
+    (text,) = tokenize([answer("a", "b", "ab", counted=3)], Pairs()).texts
+    assert (text.written, text.exact) == ((ord("a"), ord("b"), 0x100), True)
+    # A server that joins tokens in one event tells nothing, and what the text gives has to agree.
+    (text,) = tokenize([answer("xaby", counted=3)], Pairs()).texts
+    assert text.written == (ord("x"), 0x100, ord("y"))
+    assert not tokenize([answer("a", "b", "ab", counted=4)], Pairs()).texts
 
 
 def test_a_run_without_a_forecast_shows_none(tmp_path: Path) -> None:

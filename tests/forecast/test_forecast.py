@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,8 @@ from specdec.catalog.conventions import NXDI_FUSED, TEXTBOOK
 from specdec.commands.forecast import command
 from specdec.errors import BadInputError, EnvironmentFault
 from specdec.forecast.answers import Answer, Sources
-from specdec.forecast.drafts import Bank, LookUp, Positions, open_draft, require_same_vocabulary
+from specdec.forecast.bits import Bank, Positions
+from specdec.forecast.drafts import LookUp, open_draft, require_same_vocabulary
 from specdec.forecast.forecast import forecast, read, sampled
 from specdec.forecast.model import opened
 from specdec.forecast.outlook import look, replay_all
@@ -36,6 +35,9 @@ class Letters:
 
     def tokenize(self, text: str, *, special: bool) -> list[int]:
         return [ord(letter) for letter in text]
+
+    def token(self, piece: str) -> int | None:
+        return ord(piece) if len(piece) == 1 else None
 
     def template(self) -> str | None:
         return "{% for m in messages %}{{ m.content }}|{% endfor %}"
@@ -191,45 +193,6 @@ def test_a_step_cost_that_is_none_is_refused(cost: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(command, arguments, standalone_mode=False)
     assert isinstance(result.exception, BadInputError)
     assert "--step-cost" in str(result.exception)
-
-
-class Ranks(BaseHTTPRequestHandler):
-    """A vLLM server whose model would have written every second token."""
-
-    def do_GET(self) -> None:
-        self.reply({"data": [{"id": "small"}]})
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        assert (asked["prompt_logprobs"], asked["model"]) == (1, "small")
-        ranks = [
-            {str(token): {"logprob": -1, "rank": 1 + place % 2}}
-            for place, token in enumerate(asked["prompt"])
-        ]
-        self.reply({"choices": [{"prompt_logprobs": [None, *ranks[1:]]}]})
-
-    def reply(self, body: object) -> None:
-        text = json.dumps(body).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it
-        """Nothing is printed."""
-
-
-def test_a_served_draft_tells_its_choices_by_rank(tmp_path: Path) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Ranks) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        draft = open_draft(f"http://127.0.0.1:{server.server_port}/v1", cache=tmp_path, tokenizer=None)
-        kept = draft.kept(text("abcdef"))[7].kept.tolist()
-        server.shutdown()
-        thread.join(5)
-    assert draft.name == "small"
-    # The prompt has 20 tokens, so the answer's second token stands at 21: wrong, right, wrong, right, wrong.
-    assert kept == [0, 1, 0, 1, 0]
 
 
 def test_a_draft_that_does_not_fit_into_memory_is_refused(tmp_path: Path) -> None:

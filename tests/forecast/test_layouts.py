@@ -88,3 +88,21 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         read(tmp_path, {"what": "ever"})
     with pytest.raises(BadInputError, match="line 2 is not JSON"):
         read(tmp_path, text=json.dumps(LAYOUTS["ours"]) + "\nnot json\n")
+
+
+def logged(**request: Any) -> dict[str, Any]:
+    content = [{"token": "Hel", "logprob": -0.5}, {"token": "lo", "logprob": -0.25}]
+    return {
+        "request": {"messages": ASKED, **request},
+        "response": reply(logprobs={"content": content}),
+    }
+
+
+def test_logged_tokens_and_probabilities_are_read_where_they_are_those_drawn_with(tmp_path: Path) -> None:
+    sources = read(tmp_path, logged(temperature=1), logged(temperature=0.7), logged(temperature=1, top_p=0.9))
+    assert [answer.pieces for answer in sources.answers] == [("Hel", "lo")] * 3
+    # The protocol gives them before temperature and top-p, so that they say nothing of other settings.
+    assert [answer.logprobs for answer in sources.answers] == [(-0.5, -0.25), (), ()]
+    ours = {"prompt": "Hi", "answer": "Hello", "temperature": 0.7, "top_p": 0.9, "logprobs": [-0.5, -0.25]}
+    (answer,) = read(tmp_path, ours).answers
+    assert (answer.temperature, answer.top_p, answer.logprobs) == (0.7, 0.9, (-0.5, -0.25))

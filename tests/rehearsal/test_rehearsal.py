@@ -67,6 +67,8 @@ def test_structured_prompts_gain_and_the_text_stays_the_same(tmp_path: Path) -> 
     assert taken["story"] < 1.5
     checked = json.loads((folder / "forecast.json").read_text(encoding="utf-8"))
     assert {row["test_case"]: row["equal"] for row in checked} == {"repetition": 6, "story": 4}
+    before = json.loads((folder / "forecast-before.json").read_text(encoding="utf-8"))
+    assert {(row["exact"], row["draft"]) for row in before} == {(True, "look-up of 3 tokens")}
     assert verdict.sentence.split()[0] in printed
     assert "metric series" in said
     assert "not real here: Trainium" in said

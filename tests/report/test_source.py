@@ -108,6 +108,7 @@ def _rewrite_manifest(run: Path, **changes: object) -> None:
         ({"chunk_times": "absent"}, "chunk_tokens has 20 values, and chunk_times has 0"),
         ({"chunk_tokens": [1, 2]}, "chunk_tokens has 2 values, and chunk_times has 20"),
         ({"chunk_steps": [1, 2]}, "chunk_steps has 2 values, and chunk_times has 20"),
+        ({"pieces": [1, 2]}, "pieces have 3 characters, and text has"),
         ({"chunk_times": [0] * 20}, "are not ascending seconds above 0"),
         ({"chunk_times": [0.2, float("nan"), *[0.3] * 18]}, "are not ascending seconds above 0"),
         ({"chunk_tokens": [1] * 20}, "do not rise with every chunk"),

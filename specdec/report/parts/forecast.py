@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from specdec.forecast.check import Checked, read
 from specdec.report.content import Cell, Section, Table, cell, columns
 from specdec.report.parts.view import View
@@ -29,17 +31,35 @@ def checked(view: View) -> Section | None:
         title="What the forecast said",
         paragraphs=(
             (
-                "From the baseline's texts alone the tokens per step of every other variant were forecast,"
-                f" with one request in flight. In {equal} of {compared} requests they came out equal."
-                + (f" {left_out} could not be replayed." if left_out else "")
+                "From the baseline's records alone, before any other was read, the tokens per step of every"
+                f" other variant were forecast, with one request in flight. In {equal} of {compared} requests"
+                " they came out equal." + (f" {left_out} could not be replayed." if left_out else "")
             ),
             (
                 "TPOT is a band from published costs of a step on accelerators. On another machine it may"
                 " miss; one measured step replaces it."
             ),
         ),
-        tables=(Table("Forecast against measured", heads, tuple(_row(row) for row in rows)),),
+        tables=(Table("Forecast against measured", heads, tuple(_row(row) for row in rows)), *_others(rows)),
     )
+
+
+def _others(rows: Sequence[Checked]) -> tuple[Table, ...]:
+    """Every request that came out otherwise, with the reason; no table without one."""
+    found = tuple(
+        (
+            cell(row.test_case),
+            cell(one.prompt),
+            cell(row.variant),
+            cell(f"{one.forecast:.3f}"),
+            cell(f"{one.measured:.3f}"),
+            cell(one.why),
+        )
+        for row in rows
+        for one in row.differences
+    )
+    heads = columns("Test case", "Prompt", "Variant", ">Forecast", ">Measured", ":Why")
+    return (Table("Requests that came out otherwise", heads, found),) if found else ()
 
 
 def _row(row: Checked) -> tuple[Cell, ...]:
