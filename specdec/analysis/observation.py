@@ -43,6 +43,22 @@ class Observation:
     seconds: Floats
     baseline: Floats
 
+    def costs(self, weights: Floats) -> Floats:
+        """Time of a step that verifies proposals, in plain steps: one per row of ``weights``, see
+        ``resampled``.
+        """
+        drafted = np.maximum(weights @ self.drafted, 1e-9)
+        plain = weights @ (self.steps - self.drafted)
+        local = weights @ self.baseline / weights.sum(axis=1)
+        costs: Floats = (weights @ self.seconds / local - plain) / drafted
+        return costs
+
+
+def resampled(prompts: int, draws: int, rng: np.random.Generator) -> Floats:
+    """How often each prompt counts: once in the first row, as drawn with replacement in the others."""
+    counts = rng.multinomial(prompts, np.full(prompts, 1 / prompts), size=draws).astype(np.float64)
+    return np.concatenate([np.ones((1, prompts)), counts])
+
 
 def observe(
     baseline: Sequence[RequestRecord],

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specdec.analysis.conventions import Floats
-from specdec.analysis.observation import Observation
+from specdec.analysis.observation import Observation, resampled
 from specdec.analysis.replay import fill, local_rate, reveal, runs, steps
 from specdec.analysis.step_cost import StepCost, fit_cost
 from specdec.catalog.conventions import Convention
@@ -101,14 +101,9 @@ def fit(
     """
     rng = np.random.default_rng(seed)
     windows = range(convention.smallest, LARGEST + 1)
-    weights = [_weights(len(observation.steps), draws, rng) for observation in observations]
+    weights = [resampled(len(observation.steps), draws, rng) for observation in observations]
     pairs = list(zip(weights, observations, strict=True))
-    extra: list[Floats] = []
-    for weight, observation in pairs:
-        drafted = np.maximum(weight @ observation.drafted, 1e-9)
-        plain = weight @ (observation.steps - observation.drafted)
-        local = weight @ observation.baseline / weight.sum(axis=1)
-        extra.append((weight @ observation.seconds / local - plain) / drafted - 1)
+    extra = [observation.costs(weight) - 1 for weight, observation in pairs]
     fills = [observation.fill for observation in observations]
     cost: StepCost = fit_cost(
         [observation.window * observation.fill for observation in observations],
@@ -139,11 +134,6 @@ def fit(
         rate=_rate(observations, convention),
         undrafted=float((first.steps - first.drafted).sum() / first.tokens.sum()),
     )
-
-
-def _weights(prompts: int, draws: int, rng: np.random.Generator) -> Floats:
-    counts = rng.multinomial(prompts, np.full(prompts, 1 / prompts), size=draws).astype(np.float64)
-    return np.concatenate([np.ones((1, prompts)), counts])
 
 
 def _source(window: int, measured: Sequence[int]) -> int:

@@ -35,6 +35,16 @@ _NXDI_COPIES = 2.0
 _NATIVE_COPIES = 1.0
 """Qwen3-32B, 65.5 GB, started cold on a host with 124 GB (foxl-ai/kiln @f5a7faf, 2026-10-07)."""
 
+_NXDI_SCHEDULE = (
+    "its vLLM is older than synthetic acceptance (vllm-project/vllm#40662, 2026-04-24), and NxD Inference"
+    " documents nothing like it"
+)
+_NATIVE_SCHEDULE = (
+    "its vLLM takes rejection_sample_method=synthetic, but vllm-neuron verifies with a rejection sampler of"
+    " its own and documents no such method"
+)
+"""Other plugins with a sampler of their own had to be taught it: vllm-ascend#15556, tpu-inference#2819."""
+
 _NXDI_START = (10.0, 30.0)
 """Gemma-4-31B: 10 to 28 minutes of compiling, 15 to 72 seconds of loading (NxD Inference contrib @65693b9,
 2026-04-23). Two models may take longer."""
@@ -104,6 +114,7 @@ STACKS = {
             counters_real=False,
             host_copies=_NXDI_COPIES,
             start_minutes=_NXDI_START,
+            scheduled_acceptance=_NXDI_SCHEDULE,
             defects=(
                 "V0 engine: end of support announced 2025-12-16",
                 "a speculative server decodes greedily whatever temperature is asked for",
@@ -145,6 +156,7 @@ STACKS = {
             counters_real=False,
             host_copies=_NXDI_COPIES,
             start_minutes=_NXDI_START,
+            scheduled_acceptance=_NXDI_SCHEDULE,
             defects=(
                 "no plain draft model",
                 "vLLM 0.11 to 0.13 refuse method draft_model",
@@ -186,6 +198,7 @@ STACKS = {
             counters_real=False,
             host_copies=_NXDI_COPIES,
             start_minutes=_NXDI_START,
+            scheduled_acceptance=_NXDI_SCHEDULE,
             defects=(
                 "no plain draft model (known issue 5 of the V1 guide)",
                 "last image with NxD Inference, which is in maintenance",
@@ -217,6 +230,7 @@ STACKS = {
             counters_real=True,
             host_copies=_NATIVE_COPIES,
             start_minutes=_NATIVE_START,
+            scheduled_acceptance=_NATIVE_SCHEDULE,
             samples=True,
             defects=("no plain draft model", "compile cache not reused (aws-neuron-sdk#1368)"),
             sources=(_DLC, _MIGRATION, _EAGLE3_DESIGN, "aws-neuron/aws-neuron-sdk#1368"),
@@ -239,6 +253,7 @@ STACKS = {
             counters_real=True,
             host_copies=_NATIVE_COPIES,
             start_minutes=_NATIVE_START,
+            scheduled_acceptance=_NATIVE_SCHEDULE,
             samples=True,
             defects=(
                 "no plain draft model",
@@ -283,6 +298,7 @@ STACKS = {
             counters_real=True,
             host_copies=_NATIVE_COPIES,
             start_minutes=_NATIVE_START,
+            scheduled_acceptance=_NATIVE_SCHEDULE,
             # The default since 2.33; named so that the artifact's key says which route compiled it.
             environment={"VLLM_NEURON_BACKEND": "neuron_native"},
             samples=True,

@@ -85,6 +85,8 @@ class ServingStack:
         counters_real: whether vLLM's speculative-decoding counters carry values.
         host_copies: how many times its loader holds a variant's weights in host memory at its peak.
         start_minutes: minutes of a first start, compiling included, shortest and longest seen.
+        scheduled_acceptance: what is known of having its server keep proposals by a schedule, whatever they
+            are; no stack of the catalogue documents it.
         samples: whether it samples at a temperature above 0 with a draft too.
         environment: what every server of it is told beside what its generation needs.
         defects: what is known to go wrong.
@@ -105,6 +107,7 @@ class ServingStack:
     counters_real: bool
     host_copies: float
     start_minutes: tuple[float, float]
+    scheduled_acceptance: str
     samples: bool = False
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     defects: tuple[str, ...]

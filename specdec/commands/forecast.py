@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from specdec.experiment.fields import Experiment
     from specdec.forecast.answers import Sources
     from specdec.forecast.forecast import Forecast
+    from specdec.forecast.outlook import StepCostDraws
     from specdec.report.forecast_page import Rented
 
 
@@ -47,8 +48,9 @@ if TYPE_CHECKING:
     "--step-cost",
     "step_costs",
     multiple=True,
-    metavar="K=MS",
-    help="Measured milliseconds of a step at window K; 0=MS is the plain step. May be given again.",
+    metavar="K=MS|RUN",
+    help="Measured milliseconds of a step at window K, 0=MS of the plain one; or a run that measured them."
+    " May be given again.",
 )
 @click.option(
     "--sampling",
@@ -98,6 +100,7 @@ def command(
     specdec forecast answers.jsonl --draft ngram:3 --tokenizer target.gguf
     specdec forecast runs/20261129T180000Z-5a17ed --draft ngram:3 --draft shipped
     specdec forecast answers.jsonl --draft draft.gguf --step-cost 0=45 --step-cost 7=90
+    specdec forecast answers.jsonl --draft draft.gguf --step-cost s3://my-bucket/runs/20261129T180000Z-5a17ed
 
     Exit codes: 0 done; 2 wrong input; 4 this machine cannot read the draft.
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
@@ -107,7 +110,7 @@ def command(
     from specdec.report import forecast_page
     from specdec.text import json_of
 
-    costs, plain = _costs(step_costs)
+    costs, plain = _costs(step_costs, runs)
     experiment = _experiment(experiment_path)
     sources = _sources(names, runs, prompts)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specdec" / "forecast"
@@ -173,31 +176,56 @@ def _sources(names: tuple[str, ...], runs: Path, prompts: str | None) -> Sources
     return sources
 
 
-def _costs(texts: tuple[str, ...]) -> tuple[dict[int, float], float | None]:
-    """Cost of a step in plain steps by window, and milliseconds of the plain step."""
+def _costs(texts: tuple[str, ...], runs: Path) -> tuple[dict[int, StepCostDraws], float | None]:
+    """Cost of a step by window, and milliseconds of the plain step."""
     times: dict[int, float] = {}
+    costs: dict[int, StepCostDraws] = {}
+    measured: float | None = None
     for text in texts:
-        window, _, value = text.partition("=")
+        window, equals, value = text.partition("=")
+        if not equals and not text.isdecimal():
+            found, measured = _measured(text, runs)
+            costs |= found
+            continue
         try:
             times[int(window)] = float(value)
         except ValueError:
             times[-1] = 0.0
         if min(times) < 0 or max(times) > 15 or min(times.values()) <= 0:
-            raise BadInputError(
-                "command line",
-                [
-                    Mistake(
-                        "--step-cost", text, "is not a window from 0 to 15 with milliseconds", "Write 7=90"
-                    )
-                ],
+            raise _wrong_cost(
+                text, "is neither a run nor a window from 0 to 15 with milliseconds", "Write 7=90"
             )
-    plain = times.pop(0, None)
+    plain = times.pop(0, measured)
     if times and plain is None:
-        raise BadInputError(
-            "command line",
-            [Mistake("--step-cost", ", ".join(texts), "lacks the plain step", "Add --step-cost 0=MS")],
+        raise _wrong_cost(", ".join(texts), "lacks the plain step", "Add --step-cost 0=MS")
+    return {**costs, **{window: value / (plain or 1.0) for window, value in times.items()}}, plain
+
+
+def _measured(name: str, runs: Path) -> tuple[dict[int, StepCostDraws], float | None]:
+    """The step costs of a run, with milliseconds of its plain step."""
+    import numpy as np
+
+    from specdec.analysis.measured_costs import costs_of
+    from specdec.runs.find import find
+    from specdec.runs.folder import read_run
+
+    run = read_run(find(name, runs=runs))
+    told = costs_of(run.manifest, run.records)
+    for variant, reason in told.reasons.items():
+        console.say(f"{run.folder}: no step cost of {variant}: {reason}")
+    if told.plain is None:
+        reasons = "; ".join(f"{variant}: {reason}" for variant, reason in told.reasons.items())
+        raise _wrong_cost(
+            name, f"tells no step cost: {reasons or 'no speculative variant'}", "Write 0=45 and 7=90"
         )
-    return {window: value / (plain or 1.0) for window, value in times.items()}, plain
+    costs: dict[int, StepCostDraws] = {
+        one.window: np.concatenate([[one.cost], one.draws]) for one in told.costs if one.window <= 15
+    }
+    return costs, 1000 * told.plain
+
+
+def _wrong_cost(value: str, problem: str, remedy: str) -> BadInputError:
+    return BadInputError("command line", [Mistake("--step-cost", value, problem, remedy)])
 
 
 def _experiment(path: Path | None) -> Experiment | None:
@@ -243,7 +271,8 @@ def _rented(experiment: Experiment) -> tuple[Rented, ...]:
         )
         share = price.usd_per_hour * devices / instance.devices
         seen = f"{price.purchase}, {price.source}" + (f", {price.date}" if price.date else "")
-        name = f"{instance.type}, {devices} of {instance.devices} chips"
+        chips = f"{devices} of {instance.devices} chips" if instance.devices > 1 else "1 chip"
+        name = f"{instance.type}, {chips}"
         low, high, _ = efficiencies(instance)
         rentals.append(Rented(name, share, (limit / high, limit / low), seen))
     return tuple(rentals)

@@ -10,11 +10,14 @@ import click
 from specdec import console
 from specdec.commands.nodes import opened
 from specdec.commands.options import experiment_option, region_option
-from specdec.errors import EXIT_OK, SpecdecError
+from specdec.errors import EXIT_OK, BadInputError, Mistake, SpecdecError
 from specdec.text import json_of
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Experiment
+
+STEP_COST_TOKENS = 96
+"""Tokens of each answer that is to tell step costs: 16 answers hold some 1,500 plain steps."""
 
 
 @click.command()
@@ -32,6 +35,11 @@ if TYPE_CHECKING:
 @click.option("--output-tokens", type=click.IntRange(2, 1_000_000), help="Tokens of every answer.")
 @click.option("--concurrency", type=click.IntRange(1, 10_000), help="Requests in flight.")
 @click.option(
+    "--step-costs",
+    is_flag=True,
+    help="Measure what a step of each window costs and nothing else: few short prompts, one in flight.",
+)
+@click.option(
     "--print", "printing", is_flag=True, help="Print what would be applied, as JSON, and start nothing."
 )
 def command(
@@ -42,10 +50,14 @@ def command(
     repeats: int | None,
     output_tokens: int | None,
     concurrency: int | None,
+    step_costs: bool,
     printing: bool,
 ) -> int:
     """Start another benchmark run on a deployed stack, with other prompts, lanes or repeats; nothing is
     deployed again.
+
+    With --step-costs any draft of the right size will do, since a step costs the same whatever is kept of its
+    proposals. `specdec forecast LOG --draft D --step-cost RUN` takes the costs from the run.
 
     Needs kubectl and a way to the cluster's API, and is refused while another benchmark has not ended: two at
     the same servers would measure each other. The records come to the bucket: `specdec wait --run ID`, then
@@ -63,12 +75,13 @@ def command(
         "output_tokens": output_tokens,
         "concurrency": concurrency,
     }
+    given = {field: value for field, value in changes.items() if value is not None}
+    wanted = with_changes(experiment, (step_cost_changes(experiment) if step_costs else {}) | given)
     bucket = bucket_for(experiment, name, clients)
     if bucket is None:
         raise SpecdecError(
             f"there is no bucket in {name} yet", remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}"
         )
-    wanted = with_changes(experiment, {field: value for field, value in changes.items() if value is not None})
     run = new_run_id()
     started = objects(wanted, region=name, bucket=bucket, run=run)
     if printing:
@@ -84,7 +97,48 @@ def command(
     kubectl(["apply", "--server-side", "--filename", "-"], stdin=as_list(new))
     console.show(run)
     console.say(f"Follow it with: specdec wait --run {run}")
+    if step_costs:
+        windows = sorted({variant.window for variant in experiment.variants if variant.window})
+        console.say(
+            f"Windows {', '.join(map(str, windows))} are measured. Others follow from these; a further one is"
+            " a further variant."
+        )
+        console.say(
+            f"What is kept is left to the draft: {experiment.stack.scheduled_acceptance}. A step costs the"
+            " same."
+        )
+        console.say(f"Then: specdec forecast LOG --draft DRAFT --step-cost s3://{bucket}/runs/{run}")
     return EXIT_OK
+
+
+def step_cost_changes(experiment: Experiment) -> dict[str, Any]:
+    """The benchmark that tells step costs.
+
+    Raises:
+        BadInputError: there is no window whose cost could be told.
+    """
+    if not any(variant.window for variant in experiment.variants):
+        raise BadInputError(
+            "command line",
+            [
+                Mistake(
+                    "--step-costs",
+                    experiment.name,
+                    "has no variant with a window",
+                    "Add one with mode, draft and window; any draft of the right size will do",
+                )
+            ],
+        )
+    return {
+        "prompts": f"synthetic:input=64,output={STEP_COST_TOKENS},count=8",
+        "lanes": ("exact",),
+        "repeats": 2,
+        "output_tokens": STEP_COST_TOKENS,
+        "concurrency": 1,
+        "loads": (),
+        "arrival": "closed",
+        "rate": None,
+    }
 
 
 def as_list(items: list[dict[str, Any]]) -> str:

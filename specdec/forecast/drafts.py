@@ -140,7 +140,10 @@ class LookUp:
     def __init__(self, length: int) -> None:
         self._length = length
         self.name = f"look-up of {length} tokens"
-        self.rests_on = "look-up as llama.cpp's ngram_simple does it; other servers choose another place"
+        self.rests_on = (
+            "look-up as llama.cpp's ngram_simple does it; other servers choose another place. It proposes"
+            " what followed there, whatever the answer's temperature"
+        )
 
     def kept(self, text: Tokens) -> Kept:
         """See ``Draft``."""

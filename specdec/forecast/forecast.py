@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from specdec.catalog.conventions import Convention
 from specdec.errors import BadInputError, Mistake
 from specdec.forecast.answers import Sources
@@ -17,6 +19,7 @@ from specdec.forecast.outlook import (
     MODEL_SLOPES,
     DraftOutlook,
     Replayed,
+    StepCostDraws,
     look,
     replay_all,
 )
@@ -41,6 +44,7 @@ class Forecast:
         left_out: entries that are not used, by reason.
         notes: entries that are used although something is to be said of them.
         costs: measured cost of a step in plain steps, by window.
+        cost_bands: 5th and 95th percentile of those that a run measured.
         plain_ms: time of a plain step in milliseconds; None where not known.
         drafts: one per draft, in the order asked.
     """
@@ -56,6 +60,7 @@ class Forecast:
     left_out: Mapping[str, int]
     notes: Mapping[str, int]
     costs: Mapping[int, float]
+    cost_bands: Mapping[int, tuple[float, float]]
     plain_ms: float | None
     drafts: tuple[DraftOutlook, ...]
 
@@ -66,7 +71,7 @@ def forecast(
     drafts: Sequence[Draft],
     convention: Convention,
     *,
-    costs: Mapping[int, float],
+    costs: Mapping[int, StepCostDraws],
     plain_ms: float | None = None,
     budget: int | None = None,
     on_progress: Progress = lambda _, __, ___: None,
@@ -78,7 +83,7 @@ def forecast(
         tokenizer: of the target.
         drafts: to look at.
         convention: of the stack it would be served on.
-        costs: measured cost of a step in plain steps, by window.
+        costs: cost of a step by window.
         plain_ms: time of a plain step, milliseconds.
         budget: tokens of answers that a draft model reads at most; answers are sampled down to it.
         on_progress: told how far it is.
@@ -114,7 +119,13 @@ def forecast(
         unchecked=_of(tokenized, texts, known=False),
         left_out=dict(left_out),
         notes=dict(sources.notes),
-        costs=dict(costs),
+        costs={window: float(np.ravel(cost)[0]) for window, cost in costs.items()},
+        cost_bands={
+            window: (float(low), float(high))
+            for window, cost in costs.items()
+            if np.size(cost) > 1
+            for low, high in [np.quantile(np.ravel(cost)[1:], [0.05, 0.95])]
+        },
         plain_ms=plain_ms,
         drafts=tuple(outlooks),
     )
@@ -160,7 +171,7 @@ def _look(
     draft: Draft,
     texts: Sequence[Tokens],
     convention: Convention,
-    costs: Mapping[int, float],
+    costs: Mapping[int, StepCostDraws],
     on_progress: Progress,
 ) -> DraftOutlook:
     replayed, left_out = read(draft, texts, convention, on_progress)

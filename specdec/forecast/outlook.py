@@ -31,6 +31,9 @@ LOOK_UP_SLOPES = (0.01, 0.20)
 """The same for look-up, which has only verification to pay: 0.2 to 0.7 ms per further token on steps of 19 to
 50 ms (vllm-neuron features guide), up to what EAGLE 3's window costs in all on one chip."""
 
+StepCostDraws = float | Floats
+"""Cost of a step in plain steps: as told, or as measured and after it what it may be, one value per draw."""
+
 Advice = Literal["rent", "measure", "leave"]
 
 
@@ -166,7 +169,7 @@ def look(
     convention: Convention,
     *,
     slopes: tuple[float, float],
-    costs: Mapping[int, float],
+    costs: Mapping[int, StepCostDraws],
     left_out: Mapping[str, int],
     most: int = 10,
 ) -> DraftOutlook:
@@ -178,7 +181,7 @@ def look(
         replayed: its steps.
         convention: of the stack.
         slopes: band of the extra cost per window position, used while no step was measured.
-        costs: measured cost of a step in plain steps, by window.
+        costs: cost of a step by window.
         left_out: texts that it could not read.
         most: prompts to name on either end.
     """
@@ -218,7 +221,7 @@ def _group(
     rows: np.ndarray[tuple[int], np.dtype[np.int64]],
     convention: Convention,
     slopes: tuple[float, float],
-    costs: Mapping[int, float],
+    costs: Mapping[int, StepCostDraws],
 ) -> GroupOutlook:
     rng = np.random.default_rng(SEED)
     windows = list(range(convention.smallest, LONGEST + 1))
@@ -261,7 +264,7 @@ def _group(
 
 
 def _costs(
-    windows: Sequence[int], slopes: tuple[float, float], costs: Mapping[int, float]
+    windows: Sequence[int], slopes: tuple[float, float], costs: Mapping[int, StepCostDraws]
 ) -> tuple[Floats | None, Floats]:
     """Estimated cost per window, None while none was measured, and what it may be: one row per draw."""
     rng = np.random.default_rng([SEED, 1])
@@ -269,7 +272,7 @@ def _costs(
     if not costs:
         return None, 1 + rng.uniform(*slopes, DRAWS)[:, None] * places
     measured = sorted(costs)
-    extra = np.tile([costs[window] - 1 for window in measured], (DRAWS + 1, 1))
+    extra = np.column_stack([np.resize(costs[window], DRAWS + 1) for window in measured]) - 1
     step_cost = fit_cost(measured, extra, windows, rng)
     return step_cost.estimate, step_cost.draws
 

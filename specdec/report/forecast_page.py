@@ -51,9 +51,9 @@ def build(forecast: Forecast, rented: Sequence[Rented] = ()) -> Content:
     best = headline(forecast)
     return Content(
         title=f"Forecast from {forecast.answers} answers: {', '.join(d.draft for d in forecast.drafts)}",
-        headline=f"{best.draft}: {best.mix.says}",
+        headline=_capital(f"{best.draft}: {best.mix.says}"),
         sure=(
-            "Tokens per step are exact for these answers; "
+            "Tokens per step follow from these answers; "
             + ("the cost of a step was measured." if forecast.costs else "the cost of a step is assumed.")
         ),
         sentence="",
@@ -105,9 +105,9 @@ def _draft(outlook: DraftOutlook, place: int) -> Section:
     window = plots.Axis("window")
     return Section(
         key=f"draft-{place}",
-        title=outlook.draft,
+        title=_capital(outlook.draft),
         paragraphs=(
-            f"{outlook.mix.says[0].upper()}{outlook.mix.says[1:]}.",
+            f"{_capital(outlook.mix.says)}.",
             f"It rests on {outlook.rests_on}.",
         ),
         points=tuple(f"{count} texts left out: {reason}" for reason, count in outlook.left_out.items()),
@@ -132,6 +132,10 @@ def _draft(outlook: DraftOutlook, place: int) -> Section:
     )
 
 
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 _TONES: dict[str, Tone] = {"rent": "good", "leave": "bad", "measure": "plain"}
 
 
@@ -142,13 +146,13 @@ def _advice(groups: Sequence[GroupOutlook]) -> Table:
             cell(str(group.answers)),
             cell(str(group.window)),
             cell(f"{_best(group).speedup_low:.2f} to {_best(group).speedup_high:.2f}x"),
-            cell(f"below {_best(group).pays_below:.2f} plain steps"),
+            cell(f"{_best(group).pays_below:.2f} plain steps"),
             cell(group.advice, tone=_TONES[group.advice]),
         )
         for group in groups
     )
     heads = columns(
-        "Answers", ">Count", ">Window", ">Times the plain speed", ":Pays if a step costs", "Advice"
+        "Answers", ">Count", ">Window", ">Times the plain speed", ">Pays if a step costs less than", "Advice"
     )
     return Table("What to do, per kind of answer", heads, rows)
 
@@ -160,7 +164,7 @@ def _curves(groups: Sequence[GroupOutlook]) -> Table:
         points = {point.window: point for point in group.curve}
         return (cell(group.group or "all"), *(cell(f"{points[w].tokens_per_step:.2f}") for w in windows))
 
-    heads = columns("Answers", *(f">{window}" for window in windows))
+    heads = columns("Answers", *(f">window {window}" for window in windows))
     return Table("Tokens per step by window", heads, tuple(row(group) for group in groups))
 
 
@@ -222,7 +226,7 @@ def _span(values: Sequence[float], unit: str) -> str:
 
 def _basis(forecast: Forecast) -> Section:
     sampled = forecast.answers < forecast.of_answers
-    costs = ", ".join(f"{cost:.2f} plain steps at {window}" for window, cost in forecast.costs.items())
+    costs = ", ".join(_cost(forecast, window) for window in forecast.costs)
     assumed = (
         f"each position of the window costs {MODEL_SLOPES[0]:g} to {MODEL_SLOPES[1]:g} plain steps with a"
         " draft model of about a twentieth of the target,"
@@ -237,7 +241,7 @@ def _basis(forecast: Forecast) -> Section:
             f"Tokens are known one by one in {forecast.exact}. The text of the others is tokenized again, and"
             " now and then as many other tokens come out."
         ),
-        f"Acceptance is exact: greedy drafting, these answers, step arithmetic {forecast.convention}.",
+        f"Acceptance is of these answers, with step arithmetic {forecast.convention}.",
         f"Cost of a step: {costs}." if costs else f"Cost of a step, not measured: {assumed}.",
         (
             "One request at a time. With more in flight, a step's cost grows faster with the window: specdec"
@@ -245,13 +249,19 @@ def _basis(forecast: Forecast) -> Section:
         ),
         "A draft that needs the target's hidden states (EAGLE, Medusa, MTP) cannot be forecast from text.",
     ]
-    rows = _counts("Entries by layout", forecast.layouts), _counts("Left out", forecast.left_out)
+    rows = _counts("Layouts", forecast.layouts), _counts("Left out", forecast.left_out)
     return Section(
         key="basis",
         title="What it rests on",
         points=tuple(points),
         tables=tuple(table for table in (*rows, _counts("Noted", forecast.notes)) if table.rows),
     )
+
+
+def _cost(forecast: Forecast, window: int) -> str:
+    band = forecast.cost_bands.get(window)
+    spread = f" ({band[0]:.2f} to {band[1]:.2f})" if band else ""
+    return f"{forecast.costs[window]:.2f}{spread} plain steps at {window}"
 
 
 def _counts(caption: str, counts: Mapping[str, int]) -> Table:

@@ -11,17 +11,20 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from specdec.analysis.measured_costs import costs_of
 from specdec.catalog.conventions import NXDI_FUSED, TEXTBOOK
 from specdec.commands.forecast import command
 from specdec.errors import BadInputError, EnvironmentFault
 from specdec.forecast.answers import Answer, Sources
 from specdec.forecast.bits import Bank, Positions
-from specdec.forecast.drafts import LookUp, open_draft, require_same_vocabulary
+from specdec.forecast.drafts import LookUp, Model, open_draft, require_same_vocabulary
 from specdec.forecast.forecast import forecast, read, sampled
 from specdec.forecast.model import opened
 from specdec.forecast.outlook import look, replay_all
 from specdec.forecast.shipped import packaged
 from specdec.forecast.tokens import Tokens, tokenize
+from specdec.runs.folder import read_run
+from tests.report.sample import RUN, records, write_run
 
 LIST = "\n".join(f'{{"id": {n}, "status": "active", "role": "user"}}' for n in range(1, 12))
 STORY = "".join(chr(200 + n) for n in range(99))
@@ -185,6 +188,25 @@ def test_logs_in_and_an_answer_out(tmp_path: Path) -> None:
     assert numbers["drafts"][0]["mix"]["advice"] == "rent"
 
 
+def test_a_run_tells_what_its_steps_cost(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "runs" / RUN, records())
+    log = tmp_path / "answers.jsonl"
+    log.write_text(json.dumps({"prompt": "Go on.", "answer": LIST}) + "\n", encoding="utf-8")
+    arguments = [str(log), "--draft", "ngram:3", "--out", str(tmp_path / "out"), "--step-cost", str(run)]
+    result = CliRunner().invoke(command, arguments, standalone_mode=False)
+    assert result.exception is None
+    numbers = json.loads((tmp_path / "out" / "forecast.json").read_text(encoding="utf-8"))
+    stored = read_run(run)
+    told = costs_of(stored.manifest, stored.records).costs[0]
+    assert numbers["costs"] == {"7": pytest.approx(told.cost)}
+    low, high = numbers["cost_bands"]["7"]
+    assert low < told.cost < high
+    point = numbers["drafts"][0]["mix"]["curve"][6]
+    assert point["cost"] == pytest.approx(told.cost, rel=0.02)
+    # What the run leaves open stays open.
+    assert point["speedup_low"] < point["speedup"] < point["speedup_high"]
+
+
 @pytest.mark.parametrize("cost", ["7", "x=1", "16=3", "7=0", "7=90"])
 def test_a_step_cost_that_is_none_is_refused(cost: str, tmp_path: Path) -> None:
     log = tmp_path / "answers.jsonl"
@@ -222,6 +244,19 @@ def test_a_tokenizer_is_had_without_its_weights() -> None:
         assert vocabulary.template() == model.template()
         # llama.cpp reads no length of context where it reads the vocabulary alone.
         assert (vocabulary.context, model.context) == (0, 8192)
+
+
+@pytest.mark.slow
+def test_a_text_longer_than_the_drafts_context_is_left_out_and_counted(tmp_path: Path) -> None:
+    with opened(packaged(), context=32, threads=1) as model:
+        draft = Model("small", model, Bank(tmp_path, "small"))
+        texts = [text("abc", prompt="p" * 8), text("x" * 40)]
+        replayed, left_out = read(draft, texts, TEXTBOOK, lambda _, __, ___: None)
+        assert left_out == {"longer than the draft's context": 1}
+        assert [kept.answer.text for kept in replayed.texts] == ["abc"]
+        answer = Answer(id="x", group="g", prompt="p" * 20, text="x" * 40)
+        with pytest.raises(BadInputError, match="1 longer than the draft's context"):
+            forecast(sources(answer), Letters(), [draft], TEXTBOOK, costs={})
 
 
 @pytest.mark.slow

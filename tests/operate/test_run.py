@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
-from specdec.commands.run import objects, with_changes
+from specdec.analysis.significance import MIN_PROMPTS
+from specdec.catalog.images import STACKS
+from specdec.commands.run import objects, step_cost_changes, with_changes
 from specdec.errors import BadInputError
 from specdec.experiment.reading import load
+from specdec.prompts.sets import load as load_prompts
 from tests.operate.conftest import DEFAULT, REGION
 
 EXPERIMENT = load(DEFAULT)
@@ -40,3 +44,32 @@ def test_another_run_is_another_job_with_the_benchmark_changed_and_nothing_else(
 def test_prompts_that_cannot_be_read_are_refused_before_anything_is_started() -> None:
     with pytest.raises(BadInputError):
         with_changes(EXPERIMENT, {"prompts": "no-such-file.jsonl"})
+
+
+def test_step_costs_are_measured_alone_with_few_short_prompts() -> None:
+    loaded = EXPERIMENT.model_copy(
+        update={
+            "benchmark": EXPERIMENT.benchmark.model_copy(
+                update={"arrival": "poisson", "rate": 2.0, "loads": (1.0, 4.0), "lanes": ("exact", "llmperf")}
+            )
+        }
+    )
+    wanted = with_changes(loaded, step_cost_changes(loaded)).benchmark
+    assert (wanted.lanes, wanted.loads, wanted.arrival, wanted.rate) == (("exact",), (), "closed", None)
+    assert wanted.concurrency == 1
+    prompts = load_prompts(wanted.prompts)
+    # Enough prompts to resample, and a minute of the published experiment's plain steps for each variant.
+    assert len(prompts) >= MIN_PROMPTS
+    assert len(prompts) * wanted.repeats * wanted.output_tokens * 0.045 < 90
+
+
+def test_step_costs_need_a_window() -> None:
+    plain = EXPERIMENT.model_copy(update={"variants": (EXPERIMENT.baseline,)})
+    with pytest.raises(BadInputError, match="has no variant with a window"):
+        step_cost_changes(plain)
+
+
+def test_every_stack_says_what_is_known_of_a_schedule_of_what_is_kept() -> None:
+    page = " ".join(Path("docs/forecast.md").read_text(encoding="utf-8").split())
+    for stack in STACKS.values():
+        assert stack.scheduled_acceptance in page
