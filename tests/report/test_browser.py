@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Generator
 from html.parser import HTMLParser
@@ -11,10 +12,13 @@ from typing import Any
 from unicodedata import normalize
 
 import pytest
+from click.testing import CliRunner
 from pypdf import PdfReader
 
 from scripts.browser import Browser, find
+from specdec.commands.forecast import command
 from specdec.report import Written
+from tests.forecast.test_forecast import LIST, STORY
 
 pytestmark = pytest.mark.slow
 SCREENS = [(1440, False), (1440, True), (390, False), (390, True)]
@@ -59,6 +63,28 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Generator[Browser]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def forecast(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a forecast with two drafts, four kinds of answers, money, and entries left out."""
+    folder = tmp_path_factory.mktemp("forecast")
+    log = folder / "answers.jsonl"
+    entries = [
+        {
+            "id": f"{kind}-{'of-somebody-' * number}{number}",
+            "test_case": kind,
+            "prompt": "Go on.",
+            "answer": answer,
+        }
+        for kind, answer in (("json", LIST), ("story", STORY), ("long kind of answers", LIST[:200] + STORY))
+        for number in range(6)
+    ]
+    log.write_text("\n".join(map(json.dumps, [*entries, {"what": 1}])), encoding="utf-8")
+    drafts = ("--draft", "ngram:3", "--draft", "ngram:2", "--experiment", "experiment.toml")
+    arguments = [str(log), *drafts, "--out", str(folder)]
+    assert CliRunner().invoke(command, arguments, standalone_mode=False).exception is None
+    return folder / "forecast.html"
+
+
 @pytest.fixture(params=SCREENS, ids=lambda screen: f"{screen[0]}-{'dark' if screen[1] else 'light'}")
 def screen(browser: Browser, written: Written, request: pytest.FixtureRequest) -> tuple[Browser, int, bool]:
     width, dark = request.param
@@ -66,8 +92,8 @@ def screen(browser: Browser, written: Written, request: pytest.FixtureRequest) -
     return browser, width, dark
 
 
-def test_every_screen(screen: tuple[Browser, int, bool]) -> None:
-    browser, width, dark = screen
+def require_fit(browser: Browser, width: int, *, dark: bool) -> None:
+    """Nothing of the page that is shown is cut, too small, or in a colour that it does not know."""
     assert browser.ask("innerWidth") == width
     assert browser.ask("document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
     assert browser.ask(WIDE) == [], "tables that must be scrolled sideways"
@@ -80,6 +106,18 @@ def test_every_screen(screen: tuple[Browser, int, bool]) -> None:
     assert len(inks) > 5
     assert "rgb(0, 0, 0)" not in inks, "a colour that the page does not know"
     assert ground not in inks
+
+
+def test_every_screen(screen: tuple[Browser, int, bool]) -> None:
+    browser, width, dark = screen
+    require_fit(browser, width, dark=dark)
+
+
+@pytest.mark.parametrize(("width", "dark"), SCREENS)
+def test_every_screen_of_a_forecast(browser: Browser, forecast: Path, width: int, dark: bool) -> None:
+    browser.show(forecast.as_uri(), width=width, dark=dark)
+    require_fit(browser, width, dark=dark)
+    assert browser.ask('document.querySelector("h1").textContent').startswith("Look-up of ")
 
 
 def test_nothing_is_asked_of_a_network(screen: tuple[Browser, int, bool]) -> None:
@@ -120,23 +158,28 @@ class _Heads(HTMLParser):
         self._open = False
 
 
-def test_print_keeps_heads_with_what_they_head(browser: Browser, written: Written) -> None:
-    browser.show(written.html.as_uri(), width=1000, media="")
+@pytest.mark.parametrize("page", ["report", "forecast"])
+def test_print_keeps_heads_with_what_they_head(
+    page: str, browser: Browser, written: Written, forecast: Path
+) -> None:
+    path = written.html if page == "report" else forecast
+    browser.show(path.as_uri(), width=1000, media="")
     # A font joins "f" and "i" into one letter; NFKC parts them again.
     pages = [
         normalize("NFKC", page.extract_text()) for page in PdfReader(io.BytesIO(browser.printed())).pages
     ]
-    assert 3 < len(pages) < 20
+    assert 1 < len(pages) < 20
     found = _Heads()
-    found.feed(written.html.read_text(encoding="utf-8"))
+    found.feed(path.read_text(encoding="utf-8"))
     everything = " ".join(" ".join(pages).split())
     assert {head for head in found.heads if head not in everything} == set(), "not printed at all"
-    for number, page in enumerate(pages, 1):
-        last = [" ".join(line.split()) for line in page.splitlines() if line.strip()][-1]
+    for number, printed in enumerate(pages, 1):
+        last = [" ".join(line.split()) for line in printed.splitlines() if line.strip()][-1]
         assert not any(head.endswith(last) for head in found.heads), (
             f"page {number} ends with the head {last!r}"
         )
-    assert re.search("Configuration, all defaults filled in", everything), "what is folded is printed"
+    if page == "report":
+        assert re.search("Configuration, all defaults filled in", everything), "what is folded is printed"
 
 
 def test_page_of_a_rehearsals_size_stays_small(written: Written) -> None:
