@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,7 @@ class Bank:
     def __init__(self, folder: Path, key: str) -> None:
         self._path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.jsonl"
         self._known: dict[str, str] = {}
+        self._writing = threading.Lock()
         if self._path.exists():
             for line in self._path.read_text(encoding="utf-8").splitlines():
                 # A line that an interruption cut short is asked again.
@@ -72,7 +74,7 @@ class Bank:
             self._known[name] = ask()
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                with self._path.open("a", encoding="utf-8") as file:
+                with self._writing, self._path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps([name, self._known[name]], allow_nan=False) + "\n")
             except OSError as error:
                 raise EnvironmentFault(

@@ -33,11 +33,13 @@ class Draft(Protocol):
         name: as a reader knows it.
         rests_on: engine and weights, in words.
         look_up: whether it proposes only where it finds something.
+        lanes: texts that it is best asked about at the same time.
     """
 
     name: str
     rests_on: str
     look_up: bool
+    lanes: int
 
     def kept(self, text: Tokens) -> Kept:
         """What is kept at each position of a text after its first token.
@@ -136,6 +138,7 @@ class LookUp:
     """See ``forecast.lookup``."""
 
     look_up = True
+    lanes = 1
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -168,6 +171,7 @@ class Model:
 
     def __init__(self, name: str, model: LlamaModel, bank: Bank) -> None:
         self.name = name
+        self.lanes = model.lanes
         self._model = model
         self._bank = bank
         rests_on = f"{model.path.name} in {engine()}: another engine or quantization chooses otherwise"

@@ -92,6 +92,7 @@ class Endpoint:
     """A served draft; see ``drafts.Draft``."""
 
     look_up = False
+    lanes = 1
     by = ""
 
     def __init__(self, server: _Server, name: str, cache: Path) -> None:

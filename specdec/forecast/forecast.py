@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -153,18 +154,36 @@ def read(
     kept: list[Kept] = []
     readable: list[Tokens] = []
     left_out: Counter[str] = Counter()
-    for number, text in enumerate(texts):
+    for number, (text, said) in enumerate(zip(texts, _said(draft, texts), strict=True)):
         on_progress(draft.name, number, len(texts))
-        try:
-            kept.append(draft.kept(text))
-        except UntoldError as reason:
-            left_out[str(reason)] += 1
-            continue
-        except ValueError:
-            left_out["longer than the draft's context"] += 1
-            continue
-        readable.append(text)
+        if isinstance(said, str):
+            left_out[said] += 1
+        else:
+            kept.append(said)
+            readable.append(text)
     return replay_all(readable, kept, convention), left_out
+
+
+def _said(draft: Draft, texts: Sequence[Tokens]) -> Iterator[Kept | str]:
+    """What a draft says of each text in turn, or why it cannot."""
+
+    def ask(text: Tokens) -> Kept | str:
+        try:
+            return draft.kept(text)
+        except UntoldError as reason:
+            return str(reason)
+        except ValueError:
+            return "longer than the draft's context"
+
+    if draft.lanes < 2:
+        yield from map(ask, texts)
+        return
+    with ThreadPoolExecutor(draft.lanes) as pool:
+        try:
+            yield from pool.map(ask, texts)
+        finally:
+            # Whoever interrupts a forecast does not wait for the rest of it.
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _look(

@@ -19,6 +19,7 @@ import hashlib
 import importlib
 import importlib.metadata
 import os
+import queue
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -32,6 +33,10 @@ _Taken = TypeVar("_Taken")
 
 MOST = 63
 """Tokens that are computed together, see the module."""
+
+_LANES = 4
+_ROOM = 1024
+"""Tokens of the smallest context: every lane keeps one."""
 
 _PROMPT = 512
 """Tokens of a prompt that the server computes together (``n_ubatch``), with the other kernel."""
@@ -87,8 +92,12 @@ class LlamaModel:
     Args:
         path: GGUF file.
         context: longest text in tokens; the model's own limit where that is less.
-        threads: of a pass.
+        threads: of a pass; by default the machine's cores are shared by ``lanes`` texts.
         weights: whether they are read; without them it only tokenizes.
+
+    Attributes:
+        lanes: texts that are best read at the same time, each in a thread of its own: threads of one pass
+            wait for each other at every layer.
 
     Raises:
         EnvironmentFault: the engine is not installed or of another layout, or it cannot load the file.
@@ -109,19 +118,19 @@ class LlamaModel:
         self._vocab = self._library.llama_model_get_vocab(self._model)
         self.vocabulary: int = self._library.llama_vocab_n_tokens(self._vocab)
         self.context = min(context, int(self._library.llama_model_n_ctx_train(self._model)))
-        self._threads = threads or len(os.sched_getaffinity(0))
-        self._context: Any = None
-        self._batch: Any = None
+        cores = len(os.sched_getaffinity(0))
+        self.lanes = min(_LANES, cores)
+        self._threads = threads or cores // self.lanes
+        self._idle: queue.SimpleQueue[_Reader] = queue.SimpleQueue()
 
     def close(self) -> None:
         """Gives the memory back."""
-        if self._batch:
-            self._library.llama_batch_ext_free(self._batch)
-        if self._context:
-            self._library.llama_free(self._context)
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._idle.get_nowait().close()
         if self._model:
             self._library.llama_model_free(self._model)
-        self._batch = self._context = self._model = None
+        self._model = None
 
     def tokenize(self, text: str, *, special: bool) -> list[int]:
         """Tokens of a text.
@@ -189,16 +198,34 @@ class LlamaModel:
         known = answer[:-1]
         if len(prompt) + len(known) > self.context:
             raise ValueError(f"{len(prompt) + len(answer)} tokens, and the context holds {self.context}")
-        self._open()
-        self._library.llama_memory_clear(self._library.llama_get_memory(self._context), True)
-        for start in range(0, len(prompt), _PROMPT):
-            self._pass(prompt[start : start + _PROMPT], start, wanted=False)
-        taken: list[_Taken] = []
-        for start in range(0, len(known), MOST):
-            part = known[start : start + MOST]
-            self._pass(part, len(prompt) + start, wanted=True)
-            taken += [take(self._logits(place)) for place in range(len(part))]
+        with self._borrowed(len(prompt) + len(known)) as reader:
+            reader.forget()
+            for start in range(0, len(prompt), _PROMPT):
+                reader.go_on(prompt[start : start + _PROMPT], start, wanted=False)
+            taken: list[_Taken] = []
+            for start in range(0, len(known), MOST):
+                part = known[start : start + MOST]
+                reader.go_on(part, len(prompt) + start, wanted=True)
+                taken += [take(reader.logits(place, self.vocabulary)) for place in range(len(part))]
         return taken
+
+    @contextlib.contextmanager
+    def _borrowed(self, tokens: int) -> Generator[_Reader]:
+        """A context with room for so many tokens, which no other thread has meanwhile."""
+        try:
+            reader = self._idle.get_nowait()
+        except queue.Empty:
+            reader = None
+        if reader is not None and reader.room < tokens:
+            reader.close()
+            reader = None
+        if reader is None:
+            room = min(self.context, max(_ROOM, 1 << (tokens - 1).bit_length()))
+            reader = _Reader(self._library, self._model, room, self._threads)
+        try:
+            yield reader
+        finally:
+            self._idle.put(reader)
 
     def likelihoods(
         self, prompt: Sequence[int], answer: Sequence[int], *, temperature: float, top_p: float
@@ -222,23 +249,44 @@ class LlamaModel:
 
         return self._read(prompt, answer, likelihood)
 
-    def _open(self) -> None:
-        if self._context:
-            return
-        params = self._library.llama_context_default_params()
-        params.n_ctx, params.n_batch, params.n_ubatch = self.context, 2048, _PROMPT
+
+class _Reader:
+    """A context of a model: reads one text at a time.
+
+    Args:
+        library: llama.cpp.
+        model: opened there.
+        room: tokens of the longest text.
+        threads: of a pass.
+    """
+
+    def __init__(self, library: Any, model: Any, room: int, threads: int) -> None:
+        self.room = room
+        self._library = library
+        params = library.llama_context_default_params()
+        params.n_ctx, params.n_batch, params.n_ubatch = room, 2048, _PROMPT
         params.n_outputs_max = params.n_outputs_max_per_seq = MOST
-        params.n_threads = params.n_threads_batch = self._threads
+        params.n_threads = params.n_threads_batch = threads
         params.flash_attn_type = 1
-        self._context = self._library.llama_init_from_model(self._model, params)
+        self._context = library.llama_init_from_model(model, params)
         if not self._context:
             raise EnvironmentFault(
-                f"llama.cpp cannot open a context of {self.context} tokens for {self.path}",
-                remedy="Name a smaller draft: it does not fit into memory",
+                f"llama.cpp cannot open a context of {room} tokens",
+                remedy="Name a smaller draft: it does not fit",
             )
-        self._batch = self._library.llama_batch_ext_init(self._context)
+        self._batch = library.llama_batch_ext_init(self._context)
 
-    def _pass(self, tokens: Sequence[int], start: int, *, wanted: bool) -> None:
+    def close(self) -> None:
+        """Gives the memory back."""
+        self._library.llama_batch_ext_free(self._batch)
+        self._library.llama_free(self._context)
+
+    def forget(self) -> None:
+        """Begins another text."""
+        self._library.llama_memory_clear(self._library.llama_get_memory(self._context), True)
+
+    def go_on(self, tokens: Sequence[int], start: int, *, wanted: bool) -> None:
+        """Reads tokens from a position on; whether their logits are wanted."""
         library, batch = self._library, self._batch
         library.llama_batch_ext_clear(batch)
         for number, token in enumerate(tokens):
@@ -246,18 +294,17 @@ class LlamaModel:
             position = ctypes.c_int32(start + number)
             if place != number or not library.llama_batch_ext_set_pos(batch, place, ctypes.byref(position)):
                 raise EnvironmentFault(
-                    f"llama.cpp refuses token {token} for {self.path}",
-                    remedy="Name a draft with the target's vocabulary",
+                    f"llama.cpp refuses token {token}", remedy="Name a draft with the target's vocabulary"
                 )
             if wanted or number == len(tokens) - 1:
                 library.llama_batch_ext_set_output_logits(batch, place, True)
         if (status := library.llama_process(self._context, _DECODE, batch)) != 0:
             raise EnvironmentFault(f"llama.cpp ended a pass with status {status}", remedy="Try again")
 
-    def _logits(self, place: int) -> NDArray[np.float32]:
+    def logits(self, place: int, vocabulary: int) -> NDArray[np.float32]:
         """Of one token of the last pass; a view that the next pass overwrites."""
         logits = self._library.llama_get_logits_ith(self._context, place)
-        values: NDArray[np.float32] = np.ctypeslib.as_array(logits, (self.vocabulary,))
+        values: NDArray[np.float32] = np.ctypeslib.as_array(logits, (vocabulary,))
         return values
 
 

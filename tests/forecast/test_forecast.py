@@ -16,7 +16,7 @@ from specdec.catalog.conventions import NXDI_FUSED, TEXTBOOK
 from specdec.commands.forecast import command
 from specdec.errors import BadInputError, EnvironmentFault
 from specdec.forecast.answers import Answer, Sources
-from specdec.forecast.bits import Bank, Positions
+from specdec.forecast.bits import Bank, Kept, Positions
 from specdec.forecast.drafts import LookUp, Model, open_draft, require_same_vocabulary
 from specdec.forecast.forecast import forecast, read, sampled
 from specdec.forecast.model import opened
@@ -244,6 +244,26 @@ def test_a_tokenizer_is_had_without_its_weights() -> None:
         assert vocabulary.template() == model.template()
         # llama.cpp reads no length of context where it reads the vocabulary alone.
         assert (vocabulary.context, model.context) == (0, 8192)
+
+
+def test_texts_that_are_read_at_the_same_time_keep_their_order() -> None:
+    class Slow(LookUp):
+        lanes = 3
+
+        def kept(self, text: Tokens) -> Kept:
+            time.sleep(0.01 * (len(text.written) % 3))
+            if len(text.written) == 5:
+                raise ValueError("too long")
+            return super().kept(text)
+
+    texts = [text("ab" * n) if n != 7 else text("abcde") for n in range(2, 20)]
+    one_by_one, _ = read(
+        LookUp(3), [one for one in texts if len(one.written) != 5], TEXTBOOK, lambda _, __, ___: None
+    )
+    together, left_out = read(Slow(3), texts, TEXTBOOK, lambda _, __, ___: None)
+    assert left_out == {"longer than the draft's context": 1}
+    assert together.texts == one_by_one.texts
+    assert (together.counts == one_by_one.counts).all()
 
 
 @pytest.mark.slow
