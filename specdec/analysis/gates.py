@@ -71,6 +71,7 @@ def reasons(
     models: tuple[str | None, str | None],
     same_server: bool,
     complete: bool,
+    shift: str | None = None,
 ) -> Iterator[Reason]:
     """Why a row does not count, or counts with a note.
 
@@ -84,9 +85,12 @@ def reasons(
         models: that either served.
         same_server: whether both names are one address.
         complete: whether the run ended as planned.
+        shift: how the ratio changed where the run was interrupted and resumed; None where it did not.
     """
     if not complete:
         yield Reason("unfinished", True, "the run did not end as planned")
+    if shift is not None:
+        yield Reason("seam", True, shift)
     if same_server:
         yield Reason(
             "same server",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from specdec.analysis.drafts import compare_drafts
 from specdec.analysis.load import judge_loads, read_together
 from specdec.analysis.roofline import roofline
 from specdec.analysis.rows import Rows, RowSource, class_summaries, compare_rows, overall, row_sources
+from specdec.analysis.seams import Shift, shifts
 from specdec.analysis.sentences import caveats, overall_sentence
 from specdec.analysis.significance import JOINT_LEVEL, MARGIN, ReadTogether, spread
 from specdec.analysis.step_reading import merges, step_source
@@ -194,7 +196,13 @@ class RunJudge:
             sources=self.source_list(),
             caveats=(),
         )
-        said = caveats(verdict, local=self.local, problem=self.manifest.problem, merged=self.merged)
+        said = caveats(
+            verdict,
+            local=self.local,
+            problem=self.manifest.problem,
+            merged=self.merged,
+            seams=self.manifest.seams,
+        )
         foreign = (
             f"{name} is served by the model {model}, not by the experiment's: no price, roofline and step"
             " arithmetic of the experiment apply."
@@ -260,11 +268,19 @@ class RunJudge:
 
     def compared(self, known: ReadTogether | None = None) -> Rows:
         """Every row, and what they know of each other; ``known`` where other rows are read with them."""
-        return compare_rows(self.manifest, self.rows(), self.by_row, known, self.rejoined)
+        return compare_rows(self.manifest, self.rows(), self.by_row, known, self.rejoined, self.shifted)
+
+    @functools.cached_property
+    def shifted(self) -> Mapping[Hashable, Shift]:
+        """Groups of rows whose ratio changed where the run was interrupted and resumed."""
+        seams = self.manifest.seams
+        rows = [(row.group, row.alike) for row in self.rows()] if seams else []
+        return shifts(rows, seams, level=JOINT_LEVEL, margin=MARGIN)
 
     def counts(self, row: RowSource) -> bool:
         """Whether the speed of a row counts; see ``specdec.analysis.gates``."""
-        return not any(reason.withholds for reason in row.reasons(self.manifest, self.by_row, self.rejoined))
+        said = row.reasons(self.manifest, self.by_row, self.rejoined, self.shifted)
+        return not any(reason.withholds for reason in said)
 
     def rooflines(self, measurements: Sequence[Measurement]) -> tuple[Roofline, ...]:
         """Each variant against the memory bandwidth of its devices; none where neither the catalogue nor the

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from statistics import fmean
+from types import MappingProxyType
 
 from specdec.analysis.blocks import block_spread
 from specdec.analysis.fleet import sums_ratio
@@ -14,6 +15,7 @@ from specdec.analysis.gates import reasons, side_of, unlike
 from specdec.analysis.pairing import LogRatio, Pair, log_ratios, pairs, prompt_means
 from specdec.analysis.parity import parity
 from specdec.analysis.rejoined import with_rejoined
+from specdec.analysis.seams import Shift
 from specdec.analysis.sentences import comparison_sentence
 from specdec.analysis.significance import MARGIN, ReadTogether, decide, paired_ratio
 from specdec.analysis.verdict import (
@@ -34,6 +36,7 @@ from specdec.runs.manifest import RunManifest
 from specdec.runs.record import RequestRecord
 
 _ADDRESS = ("url", "model")
+_NO_SHIFTS: Mapping[Hashable, Shift] = MappingProxyType({})
 
 Records = Mapping[tuple[str, str], Sequence[RequestRecord]]
 """By (variant, test case)."""
@@ -78,11 +81,16 @@ class RowSource:
         return with_rejoined(alone, self.alike, mine) if mine else alone
 
     def reasons(
-        self, manifest: RunManifest, every: Records, followed: Sequence[Followed] = ()
+        self,
+        manifest: RunManifest,
+        every: Records,
+        followed: Sequence[Followed] = (),
+        shifted: Mapping[Hashable, Shift] = _NO_SHIFTS,
     ) -> list[Reason]:
         """Why the row does not count, or counts with a note."""
         ours, theirs = manifest.variants[self.against], manifest.variants[self.variant]
         baseline, variant = self.requests(every)
+        shift = shifted.get(self.group)
         return list(
             reasons(
                 names=(self.against, self.variant),
@@ -95,6 +103,7 @@ class RowSource:
                 same_server=bool(ours.get("url"))
                 and all(ours.get(key) == theirs.get(key) for key in _ADDRESS),
                 complete=manifest.status == "complete",
+                shift=shift.says if shift else None,
             )
         )
 
@@ -121,6 +130,7 @@ def compare_rows(
     every: Records,
     known: ReadTogether | None = None,
     followed: Sequence[Followed] = (),
+    shifted: Mapping[Hashable, Shift] = _NO_SHIFTS,
 ) -> Rows:
     """Compares all rows, read together.
 
@@ -130,6 +140,7 @@ def compare_rows(
         every: all requests but warm-up.
         known: what rows know of each other, where more than these are read together.
         followed: texts that were followed, see ``specdec.rejoin``.
+        shifted: groups of rows whose ratio changed at a seam, see ``specdec.analysis.seams``.
     """
     tpots, ttfts, e2es = (
         [(source.group, log_ratios(source.alike, metric.of)) for source in sources]
@@ -144,6 +155,7 @@ def compare_rows(
             source,
             every,
             followed,
+            shifted,
             tpot_known.ratio(*tpot),
             ttft_known.ratio(*ttft),
             e2e_known.ratio(*e2e),
@@ -198,6 +210,7 @@ def _comparison(
     source: RowSource,
     every: Records,
     followed: Sequence[Followed],
+    shifted: Mapping[Hashable, Shift],
     tpot: PairedRatio | None,
     ttft: PairedRatio | None,
     e2e: PairedRatio | None,
@@ -208,7 +221,7 @@ def _comparison(
     text = source.parity(every, followed)
     noise = noise_of(requests[0])
     decision: Decision = decide(tpot.interval) if complete and tpot else "undecided"
-    said = source.reasons(manifest, every, followed)
+    said = source.reasons(manifest, every, followed, shifted)
     if decision in ("helps", "hurts") and tpot and noise and max(tpot.value, 1 / tpot.value) <= noise:
         decision = "undecided"
         said.append(
@@ -250,15 +263,16 @@ def worthwhile(tpot: PairedRatio, fleet: PairedRatio | None) -> bool:
 
 def noise_of(baseline: Sequence[RequestRecord]) -> float | None:
     """By how much a baseline differs from itself: TPOT of the first of each two repeats over the second, as a
-    ratio of at least 1, geometric mean over prompts. None without repeats.
+    ratio of at least 1, geometric mean over prompts. None without repeats. Repeats on two sides of a seam are
+    not held against each other: they may be of two machines.
 
     Args:
         baseline: all its requests on one test case.
     """
-    repeats: dict[str, list[RequestRecord]] = defaultdict(list)
+    repeats: dict[tuple[str, str], list[RequestRecord]] = defaultdict(list)
     for record in sorted(baseline, key=lambda record: record.repeat):
         if record.outcome == "ok":
-            repeats[record.prompt].append(record)
+            repeats[record.run, record.prompt].append(record)
     paired = [
         Pair(first, second)
         for group in repeats.values()

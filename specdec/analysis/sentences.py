@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from specdec.analysis.seams import seam_caveats
 from specdec.analysis.significance import MARGIN
 from specdec.analysis.verdict import Comparison, Overall, PairedRatio, ReasonCode, Verdict
+from specdec.runs.seam import Seam
 
 FEW_PROMPTS = 4
 
 WITHHELD: dict[ReasonCode, str] = {
     "unfinished": "the run did not end",
+    "seam": "the ratio changed where the run was interrupted",
     "same server": "both names are one server",
     "other model": "the two serve different models",
     "no records": "one side has no request",
@@ -183,9 +186,22 @@ def _capital(text: str) -> str:
 
 
 def caveats(
-    verdict: Verdict, *, local: bool, problem: str | None, merged: Sequence[str] = ()
+    verdict: Verdict,
+    *,
+    local: bool,
+    problem: str | None,
+    merged: Sequence[str] = (),
+    seams: Sequence[Seam] = (),
 ) -> tuple[str, ...]:
-    """What limits the verdict, the gravest first. ``merged``: variants whose server joins steps."""
+    """What limits the verdict, the gravest first.
+
+    Args:
+        verdict: everything else.
+        local: whether the run was on this machine.
+        problem: what ended a run that is not complete.
+        merged: variants whose server joins steps.
+        seams: where the run was interrupted and resumed.
+    """
     said: list[str] = []
     if verdict.status != "complete":
         said.append(
@@ -199,6 +215,7 @@ def caveats(
         )
     return (
         *said,
+        *seam_caveats(seams),
         *_about_design(verdict),
         *_about_texts(verdict),
         *_about_numbers(verdict, merged),

@@ -29,6 +29,7 @@ nothing explains it; the speed is withheld. ``not judged``: temperature above 0,
 
 ReasonCode = Literal[
     "unfinished",
+    "seam",
     "same server",
     "other model",
     "no records",

@@ -5,7 +5,7 @@ which loads need no more visits.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from math import inf
@@ -105,6 +105,26 @@ class Points:
                 mean = mean_between(getattr(before, name), getattr(after, name))
                 if mean is not None:
                     sums.append(mean)
+
+    def recall(self, block: Block, variant: str, records: Sequence[RequestRecord], seconds: float) -> None:
+        """Takes over what a variant's turn brought before an interruption.
+
+        Args:
+            block: the block.
+            variant: whose turn.
+            records: of it, fillers too.
+            seconds: that it took.
+        """
+        if not block.held:
+            return
+        entry = self._entries[load_of(block.plan), variant]
+        sent = sum(not record.warmup for record in records)
+        entry.sent += sent
+        entry.seconds += seconds
+        if sent < len(block.jobs):
+            self._stopped.setdefault(load_of(block.plan), "time")
+        for record in records:
+            self.note(record)
 
     def note(self, record: RequestRecord) -> None:
         """Counts what a request of a block brought, a filler's too."""

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import os
 import platform
 import re
-import ssl
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from specdec import atomic
 from specdec.benchmark import counters, gauges, load
@@ -25,11 +24,15 @@ from specdec.benchmark.http1 import QUICK_ACKNOWLEDGEMENTS, Cut, ProtocolError, 
 from specdec.benchmark.plan import Job, Plan, Target
 from specdec.benchmark.points import Points
 from specdec.benchmark.remedies import remedy
+from specdec.benchmark.resume import earlier, plan_settings, span
+from specdec.benchmark.served import served
 from specdec.benchmark.turn import Turn
-from specdec.errors import BadInputError, EnvironmentFault, Mistake, SpecdecError
-from specdec.runs.manifest import MANIFEST, RunManifest, Status
+from specdec.errors import BadInputError, Mistake, SpecdecError
+from specdec.runs.manifest import MANIFEST, STARTED, RunManifest, Status
 from specdec.runs.record import RECORDS, RequestRecord
-from specdec.text import is_printable, shortened
+
+if TYPE_CHECKING:
+    from specdec.runs.folder import Run
 
 _Fault = TypeVar("_Fault", bound=Exception)
 
@@ -55,30 +58,34 @@ class RunEvent:
     record: RequestRecord | None = None
 
 
-_TELLING = (301, 302, 303, 307, 308, 401, 403, 407)
-"""Answers to the first question that the requests would get too."""
-
-
 class ServerGoneError(SpecdecError):
     """One variant's server stopped answering; the run ends."""
 
 
-def run(plan: Plan, folder: Path, *, on_event: Callable[[RunEvent], None] = lambda _: None) -> RunManifest:
+def run(
+    plan: Plan,
+    folder: Path,
+    *,
+    interrupted: Run | None = None,
+    on_event: Callable[[RunEvent], None] = lambda _: None,
+) -> RunManifest:
     """Carries out a plan.
 
     Each record is appended to ``records.jsonl`` and flushed when its request ends; ``manifest.json`` appears
     at the end, at once or not at all. Ctrl-C ends the run early with status ``interrupted``, a server that is
     gone with ``failed``; both keep what was measured, and the manifest's ``problem`` says what happened.
+    A run that is killed leaves its records and ``started.json``.
 
     Args:
         plan: what to do.
         folder: the run's own folder, made if needed; without a run in it.
+        interrupted: a run of the same plan, whose whole blocks are taken over and not measured again.
         on_event: told of every step, from the thread that called.
 
     Raises:
         SpecdecError: a server does not answer before the run starts, or serves no model to ask for. Nothing
             was measured.
-        BadInputError: the folder holds a run already.
+        BadInputError: the folder holds a run already, or the interrupted run was of another plan or model.
         EnvironmentFault: the folder cannot be written.
     """
     try:
@@ -91,11 +98,13 @@ def run(plan: Plan, folder: Path, *, on_event: Callable[[RunEvent], None] = lamb
         raise BadInputError(
             "run", [Mistake("folder", str(folder), "holds a run already", "Name a new folder")]
         )
-    return asyncio.run(_Run(plan, folder, on_event).execute())
+    return asyncio.run(_Run(plan, folder, interrupted, on_event).execute())
 
 
 class _Run:
-    def __init__(self, plan: Plan, folder: Path, on_event: Callable[[RunEvent], None]) -> None:
+    def __init__(
+        self, plan: Plan, folder: Path, interrupted: Run | None, on_event: Callable[[RunEvent], None]
+    ) -> None:
         self._plan = plan
         self._folder = folder
         self._on_event = on_event
@@ -109,12 +118,19 @@ class _Run:
         self._fields = Fields()
         self._blocks = list(load.blocks(plan))
         self._points = Points(plan, self._blocks)
+        self._earlier = None if interrupted is None else earlier(plan, interrupted, self._blocks)
+        self._seams = () if interrupted is None else interrupted.manifest.seams
+        self._clock_shift = 0.0
+        if self._earlier is not None:
+            self._seams = (*self._seams, self._earlier.seam(self._blocks))
+            self._clock_shift = self._earlier.clock_shift(datetime.now(UTC), perf_counter())
 
     async def execute(self) -> RunManifest:
         started = utc_now()
         self._on_event(RunEvent("asking the servers what they serve", 0, self._plan.total))
         plan, tls = self._plan, self._plan.tls()
-        targets = await asyncio.gather(*(_served(target, plan, tls) for target in plan.targets))
+        targets = await asyncio.gather(*(served(target, plan, tls) for target in plan.targets))
+        self._require_same_models(targets)
         self._clients = [
             Client(target, plan.timeouts, plan.headers, fields=self._fields, tls=tls) for target in targets
         ]
@@ -123,16 +139,14 @@ class _Run:
         before = after = None
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
+            begun = self._manifest(targets, "interrupted", None, started, None, None)
+            atomic.write(self._folder / STARTED, begun.to_json(), remedy=self._remedy())
             with (self._folder / RECORDS).open("x", encoding="utf-8") as self._file:
                 try:
+                    self._take_over()
                     await self._turns(load.warmup_block(self._plan))
                     before = await self._scrape()
-                    deadline = perf_counter() + (self._plan.seconds or inf)
-                    for block in self._blocks:
-                        if perf_counter() > deadline and all(job.repeat for job in block.jobs):
-                            break
-                        if self._points.goes_on(block):
-                            await self._turns(block)
+                    await self._measure()
                     after = await self._scrape()
                 except asyncio.CancelledError:
                     status, problem = "interrupted", "Ctrl-C or a request to end (SIGTERM)"
@@ -143,6 +157,7 @@ class _Run:
                     status, problem = "failed", str(gone)
             manifest = self._manifest(targets, status, problem, started, before, after)
             atomic.write(self._folder / MANIFEST, manifest.to_json(), remedy=self._remedy())
+            (self._folder / STARTED).unlink(missing_ok=True)
         except OSError as error:
             raise atomic.unwritable(
                 Path(error.filename or self._folder), error, remedy=self._remedy()
@@ -152,6 +167,51 @@ class _Run:
                 client.close()
         self._on_event(RunEvent(status, self._done, self._plan.total))
         return manifest
+
+    def _require_same_models(self, targets: Sequence[Target]) -> None:
+        before = {} if self._earlier is None else self._earlier.manifest.variants
+        mistakes = [
+            Mistake(
+                f"target {target.variant}",
+                target.model,
+                f"is another model than {model}, which was measured before the interruption",
+                "Serve the same model, or start a new run",
+            )
+            for target in targets
+            if (model := before.get(target.variant, {}).get("model")) not in (None, target.model)
+        ]
+        if mistakes:
+            raise BadInputError("resume", mistakes)
+
+    def _take_over(self) -> None:
+        """Writes what stands of the interrupted run."""
+        if self._earlier is None:
+            return
+        for record in self._earlier.records:
+            self._write(record)
+            self._done += not record.warmup
+        self._file.flush()
+        self._on_event(RunEvent("taking over what stands", self._done, self._plan.total))
+
+    async def _measure(self) -> None:
+        kept: dict[tuple[int, str], list[RequestRecord]] = defaultdict(list)
+        spent = 0.0
+        if self._earlier is not None:
+            spent = self._earlier.seconds()
+            for record in self._earlier.records:
+                kept[record.block, record.variant].append(record)
+        deadline = perf_counter() + (self._plan.seconds or inf) - spent
+        for block in self._blocks:
+            goes_on = self._points.goes_on(block)
+            if self._earlier is not None and block.number in self._earlier.blocks:
+                for target in self._plan.targets:
+                    records = kept[block.number, target.variant]
+                    self._points.recall(block, target.variant, records, span(records))
+                continue
+            if perf_counter() > deadline and all(job.repeat for job in block.jobs):
+                break
+            if goes_on:
+                await self._turns(block)
 
     async def _turns(self, block: load.Block) -> None:
         if self._plan.schedule == "concurrent":
@@ -176,6 +236,8 @@ class _Run:
             ServerGoneError: so many requests in a row failed that the server must be gone.
         """
         record = self._secrets.hide_in_record(await client.ask(job, plan))
+        if self._clock_shift:
+            record = replace(record, sent=record.sent + self._clock_shift)
         self._keep(record)
         if record.outcome == "cancelled":
             return record
@@ -194,17 +256,20 @@ class _Run:
         return f"Free some space or choose another folder{kept}"
 
     def _keep(self, record: RequestRecord) -> None:
-        line = record.to_json() + "\n"
-        self._file.write(line)
+        self._write(record)
         self._file.flush()
-        self._hash.update(line.encode())
         self._points.note(record)
         # What only keeps the load up is no part of the total.
         self._done += not record.warmup or record.block < 0
-        if not record.warmup:
-            self._counts[record.variant][record.outcome] += 1
         what = "warm-up" if record.warmup else f"{record.variant} {record.test_case}"
         self._on_event(RunEvent(what, self._done, self._plan.total, record))
+
+    def _write(self, record: RequestRecord) -> None:
+        line = record.to_json() + "\n"
+        self._file.write(line)
+        self._hash.update(line.encode())
+        if not record.warmup:
+            self._counts[record.variant][record.outcome] += 1
 
     async def _scrape(self) -> list[counters.Counters | None]:
         return list(await asyncio.gather(*(_counters(client) for client in self._clients)))
@@ -243,79 +308,14 @@ class _Run:
             records_sha256=self._hash.hexdigest(),
             dropped=tuple(self._fields.dropped),
             points=self._points.manifest(interrupted=status != "complete"),
+            seams=self._seams,
         )
 
     def _load_settings(self) -> dict[str, Any]:
-        plan = self._plan
-        settings: dict[str, Any] = {
-            "api": plan.api,
-            "schedule": plan.schedule,
-            "arrival": plan.arrival,
-            "warmup": plan.warmup,
-            "seed": plan.seed,
-            "ignore_eos": plan.ignore_eos,
-            "extra_body": self._secrets.hide_in(plan.extra_body),
-            "headers": sorted(plan.headers),
-            "certificates": "any" if plan.insecure else "checked",
-        }
-        if plan.arrival != "closed":
-            settings |= {"rate": plan.rate, "latest_send_seconds": round(self._latest_send, 6)}
+        settings = plan_settings(self._plan)
+        if self._plan.arrival != "closed":
+            settings["latest_send_seconds"] = round(self._latest_send, 6)
         return {"load": settings}
-
-
-async def _served(target: Target, plan: Plan, tls: ssl.SSLContext) -> Target:
-    """The target with the model's name and engine as the server tells them."""
-    client = Client(target, plan.timeouts, plan.headers, tls=tls)
-    route = client.endpoint.below_base("/models")
-    shown = route.partition("?")[0]
-    try:
-        status, body, location = await client.get(route)
-    except (Refused, TimeoutError, Cut, ProtocolError) as error:
-        reason = str(error) or f"no answer within {plan.timeouts.connect:g} s"
-        raise EnvironmentFault(
-            f"{target.variant}: no server at {target.address}: {reason}",
-            remedy=f"{remedy('refused', reason)}; nothing was measured",
-        ) from None
-    if status in _TELLING:
-        words = f"HTTP {status}: {location or ''}".rstrip(": ")
-        mistake = Mistake("target", target.address, f"answers GET {shown} with {words}", remedy("", words))
-        raise BadInputError(target.variant, [mistake])
-    listed = _models(plan.secrets.hide(body.decode(errors="replace"))) if status == 200 else {}
-    if target.model is not None:
-        if listed and target.model not in listed:
-            raise BadInputError(
-                target.address, [Mistake("model", target.model, "is not served", f"Use {_some(listed)}")]
-            )
-        return target.as_served(target.model, listed.get(target.model))
-    if len(listed) != 1:
-        problem = (
-            f"serves {len(listed)} models" if status == 200 else f"answers GET {shown} with HTTP {status}"
-        )
-        ways = f"Name one: {_some(listed)}" if listed else "Name the model to ask for, with --model"
-        raise BadInputError(
-            target.address, [Mistake("model", None, f"is not given, and the server {problem}", ways)]
-        )
-    model, engine = next(iter(listed.items()))
-    return target.as_served(model, engine)
-
-
-def _models(body: str) -> dict[str, str | None]:
-    try:
-        parsed: Any = json.loads(body)
-        owners = {str(model["id"]): model.get("owned_by") for model in parsed["data"]}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
-    return {
-        model: owner if isinstance(owner, str) and is_printable(owner) else None
-        for model, owner in owners.items()
-        if model.strip() and is_printable(model)
-    }
-
-
-def _some(models: Iterable[str]) -> str:
-    names = list(models)
-    more = f" or one of {len(names) - 10} more" if len(names) > 10 else ""
-    return ", ".join(shortened(name, 100) for name in names[:10]) + more
 
 
 async def _gauges(client: Client) -> gauges.Gauges | None:

@@ -11,7 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from specdec.errors import SpecdecError
@@ -24,6 +24,8 @@ from specdec.publish import series
 from specdec.publish.series import Series
 from specdec.runs.manifest import RunManifest
 from specdec.runs.record import RequestRecord, measured
+from specdec.runs.seam import earlier_runs
+from specdec.text import parse_utc
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.type_defs import MetricDatumTypeDef
@@ -113,7 +115,8 @@ def of_run(
     """All datums of a run: each metric of each measured request, at the time the request was sent; then the
     run as a whole.
 
-    A request for which a metric cannot be told gives no value to that metric.
+    A request for which a metric cannot be told gives no value to that metric. Of a resumed run, requests of
+    before the interruption are left out where each stands for itself: the interrupted run published them.
 
     Args:
         manifest: of the run.
@@ -132,7 +135,8 @@ def of_run(
     exact = [record for record in records if record.lane == "exact"]
     loads = sorted({record.load for record in exact if not record.warmup})
     lowest = [record for record in exact if record.load in loads[:1]]
-    for record in measured(lowest):
+    earlier = earlier_runs(manifest.seams)
+    for record in measured(record for record in lowest if record.run not in earlier):
         at = _cut(parse_utc(record.sent_utc), resolution)
         for metric, time_series in chosen:
             value = metric.of(record)
@@ -142,7 +146,7 @@ def of_run(
     for variant, case, percent in parity(manifest, lowest):
         points.append((series.PARITY, (experiment, variant, case), ended, percent))
     for (variant, outcome), count in sorted(
-        Counter((r.variant, r.outcome) for r in records if not r.warmup).items()
+        Counter((r.variant, r.outcome) for r in records if not r.warmup and r.run not in earlier).items()
     ):
         points.append((series.REQUESTS, (experiment, variant, outcome), ended, float(count)))
     objective = objective_of(manifest.configuration)
@@ -153,19 +157,20 @@ def of_run(
             if total is not None:
                 points.append((time_series, (experiment, variant), ended, total))
     if len(loads) > 1:
-        points.extend(_by_load(exact, experiment, objective, ended, resolution))
+        points.extend(_by_load(exact, earlier, experiment, objective, ended, resolution))
     points.append((series.FAILED_RUNS, (experiment,), ended, 0.0 if manifest.status == "complete" else 1.0))
     return list(distributions(points, resolution=resolution))
 
 
 def _by_load(
     records: Sequence[RequestRecord],
+    earlier: frozenset[str],
     experiment: str,
     objective: Objective | None,
     ended: datetime,
     resolution: Resolution,
 ) -> Iterator[tuple[Series, tuple[str, ...], datetime, float]]:
-    for record in measured(records):
+    for record in measured(record for record in records if record.run not in earlier):
         at = _cut(parse_utc(record.sent_utc), resolution)
         for metric, time_series in zip((TPOT, TTFT), series.BY_LOAD, strict=True):
             value = metric.of(record)
@@ -278,11 +283,6 @@ def refuse_too_old(datums: Iterable[Datum], now: datetime) -> None:
                 "Nothing was published. The run's records and report do not need CloudWatch: specdec report"
             ),
         )
-
-
-def parse_utc(text: str) -> datetime:
-    """Reads an ISO 8601 time with Z."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
 
 
 def _cut(at: datetime, resolution: Resolution) -> datetime:

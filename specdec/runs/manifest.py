@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from specdec.runs import strict
 from specdec.runs.point import Point
+from specdec.runs.seam import Seam
 from specdec.text import json_of
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 """Name of the file in a run folder. It is written last: a folder without it is not a finished run."""
+
+STARTED = "started.json"
+"""A manifest as far as it is known at the start, there until ``manifest.json`` is: what a killed run was."""
 
 SERVER_PRICE = "server_usd_per_hour"
 """Entry of ``environment``: what each server costs, where the user said so."""
@@ -60,12 +64,13 @@ class RunManifest:
         environment: machine, versions, engine, what was emulated: plain data.
         variants: by variant name.
         counts: records by variant and outcome, warm-up left out: ``{"baseline": {"ok": 24}}``.
-        server_counters: per variant, differences of the server's speculation counters over the run, or None
-            where not reported.
+        server_counters: per variant, differences of the server's speculation counters over the run, since its
+            last seam if it has one, or None where not reported.
         records_sha256: of ``records.jsonl``.
         problem: what ended a run that is not ``complete``, for a person to read.
         dropped: request fields that a server did not know, left out for every variant.
         points: what became of each load and variant, where the run had several loads.
+        seams: where the run was interrupted and resumed, in order.
     """
 
     __pydantic_config__ = strict.CONFIG
@@ -85,6 +90,7 @@ class RunManifest:
     problem: str | None = None
     dropped: tuple[str, ...] = ()
     points: tuple[Point, ...] = ()
+    seams: tuple[Seam, ...] = ()
     schema: int = SCHEMA
 
     def to_json(self) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from specdec.errors import BadInputError, Mistake
 from specdec.runs.folder import Run
-from specdec.runs.manifest import MANIFEST, MeasuredVariant, RunManifest
+from specdec.runs.manifest import MANIFEST, STARTED, MeasuredVariant, RunManifest
 from specdec.runs.record import RECORDS, RequestRecord, read_records
+
+_KILLED = f"it has no {MANIFEST}, so it was killed or is still going on"
 
 
 def newest(runs: Path) -> Path:
@@ -29,8 +33,9 @@ def newest(runs: Path) -> Path:
 def read_unfinished(folder: Path) -> Run:
     """What is there of a run without a manifest, as an interrupted run: it has numbers and no verdict.
 
-    The manifest is made from the records. The variant named ``baseline``, else the one that was asked first,
-    is taken for the baseline; models, windows, prices and the configuration are not known.
+    The manifest is the one of the run's start where that is there, else made from the records. Then the
+    variant named ``baseline``, else the one that was asked first, is taken for the baseline; models, windows,
+    prices and the configuration are not known.
 
     Raises:
         BadInputError: no records, or a line that is none.
@@ -47,7 +52,34 @@ def read_unfinished(folder: Path) -> Run:
         raise _wrong(path, problem, "Name another run") from None
     if not records:
         raise _wrong(path, "holds no whole record yet", "Wait until a request has ended")
-    return Run(folder, _manifest(records, digest), records)
+    started = _started(folder)
+    manifest = _manifest(records, digest) if started is None else _went_on(started, records, digest)
+    return Run(folder, manifest, records)
+
+
+def _started(folder: Path) -> RunManifest | None:
+    try:
+        return RunManifest.from_json((folder / STARTED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _went_on(started: RunManifest, records: tuple[RequestRecord, ...], digest: str) -> RunManifest:
+    return replace(
+        started,
+        problem=_KILLED,
+        counts=_counts(started.variants, records),
+        records_sha256=digest,
+        ended_utc=max(record.sent_utc for record in records),
+    )
+
+
+def _counts(variants: Iterable[str], records: tuple[RequestRecord, ...]) -> dict[str, dict[str, int]]:
+    counts: dict[str, Counter[str]] = {name: Counter() for name in variants}
+    for record in records:
+        if not record.warmup:
+            counts.setdefault(record.variant, Counter())[record.outcome] += 1
+    return {name: dict(counter) for name, counter in counts.items()}
 
 
 def _manifest(records: tuple[RequestRecord, ...], digest: str) -> RunManifest:
@@ -57,16 +89,11 @@ def _manifest(records: tuple[RequestRecord, ...], digest: str) -> RunManifest:
         name: MeasuredVariant(url="", role="baseline" if name == baseline else "speculative", window=None)
         for name in sorted(names, key=lambda name: name != baseline)
     }
-    counts: dict[str, Counter[str]] = {name: Counter() for name in variants}
-    for record in records:
-        if not record.warmup:
-            counts[record.variant][record.outcome] += 1
     sent = sorted(record.sent_utc for record in records)
     return RunManifest(
         run=records[0].run,
         status="interrupted",
-        problem=f"it has no {MANIFEST}, so it was killed or is still going on; {baseline} is taken for the"
-        " baseline",
+        problem=f"{_KILLED}; {baseline} is taken for the baseline",
         experiment="unfinished run",
         configuration={},
         configuration_hash="",
@@ -74,7 +101,7 @@ def _manifest(records: tuple[RequestRecord, ...], digest: str) -> RunManifest:
         ended_utc=sent[-1],
         environment={},
         variants=variants,
-        counts={name: dict(counter) for name, counter in counts.items()},
+        counts=_counts(variants, records),
         server_counters=dict.fromkeys(variants),
         records_sha256=digest,
     )

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from specdec.benchmark.load import blocks
+from specdec.benchmark.load import Block, blocks
 from specdec.benchmark.plan import Plan, Target
 from specdec.prompts.sets import Prompt
 from specdec.runs.record import RequestRecord
@@ -62,13 +62,49 @@ def run(chance: random.Random, disturbance: Disturbance, design: Design) -> list
     """Records of two services of which the second is faster by ``exp(effect) - 1``, in the order they were
     sent.
     """
-    plan = _plan(design, chance.randrange(1 << 30))
-    turns = [(block, plan.targets[index].variant) for block in blocks(plan) for index in block.order]
-    requests = sum(len(block.jobs) for block, _ in turns)
-    true: dict[str, float] = {}
+    plan = plan_of(design, chance.randrange(1 << 30))
+    gains = true_gains(chance, disturbance, plan, design)
+    return measure(chance, disturbance, design, plan, list(blocks(plan)), gains)
+
+
+def true_gains(
+    chance: random.Random, disturbance: Disturbance, plan: Plan, design: Design
+) -> dict[str, float]:
+    """The logarithm of each prompt's true ratio."""
+    gains: dict[str, float] = {}
     for number, prompt in enumerate(plan.prompts):
         case = number // design.prompts
-        true[prompt.id] = design.effects[case % len(design.effects)] + chance.gauss(0, disturbance.prompt)
+        gains[prompt.id] = design.effects[case % len(design.effects)] + chance.gauss(0, disturbance.prompt)
+    return gains
+
+
+def measure(
+    chance: random.Random,
+    disturbance: Disturbance,
+    design: Design,
+    plan: Plan,
+    planned: Sequence[Block],
+    gains: dict[str, float],
+    *,
+    run: str = "run",
+    slower: float = 0.0,
+    gain_lost: float = 0.0,
+) -> list[RequestRecord]:
+    """Records of these blocks on one machine.
+
+    Args:
+        chance: where chance comes from.
+        disturbance: what befalls them.
+        design: what the plan was made of.
+        plan: the plan.
+        planned: blocks of it, in order.
+        gains: see ``true_gains``.
+        run: id that the records carry.
+        slower: logarithm of the factor by which this machine is slower in everything.
+        gain_lost: what the speculative variant gains less on this machine, as a logarithm.
+    """
+    turns = [(block, plan.targets[index].variant) for block in planned for index in block.order]
+    requests = sum(len(block.jobs) for block, _ in turns)
     draw = _draw(chance, disturbance)
     slow = chance.gauss(0, disturbance.slow)
     records: list[RequestRecord] = []
@@ -81,8 +117,8 @@ def run(chance: random.Random, disturbance: Disturbance, design: Design) -> list
             case = int(job.prompt.test_case.removeprefix("case-"))
             own = disturbance.unequal[case % len(disturbance.unequal)] * draw()
             drift = disturbance.drift * len(records) / requests
-            gain = true[job.prompt.id] if variant == "fast" else 0.0
-            tpot = PLAIN_STEP * math.exp(own + shared + slow + drift - gain)
+            gain = gains[job.prompt.id] - gain_lost if variant == "fast" else 0.0
+            tpot = PLAIN_STEP * math.exp(own + shared + slow + drift + slower - gain)
             records.append(
                 record(
                     variant,
@@ -93,6 +129,8 @@ def run(chance: random.Random, disturbance: Disturbance, design: Design) -> list
                     repeat=job.repeat,
                     block=job.block,
                     concurrency=design.concurrency,
+                    requested_tokens=TOKENS,
+                    run=run,
                 )
             )
     return records
@@ -106,7 +144,9 @@ def _draw(chance: random.Random, disturbance: Disturbance) -> Callable[[], float
     return lambda: scale * chance.gauss(0, 1) / math.sqrt(chance.gammavariate(1.5, 2) / 3)
 
 
-def _plan(design: Design, seed: int) -> Plan:
+def plan_of(design: Design, seed: int) -> Plan:
+    """The plan of a design."""
+
     def target(name: str, role: Any) -> Target:
         return Target(variant=name, url="http://127.0.0.1:1", role=role)
 
@@ -130,4 +170,5 @@ def _plan(design: Design, seed: int) -> Plan:
         concurrency=design.concurrency,
         repeats=design.repeats,
         seed=seed,
+        output_tokens=TOKENS,
     )

@@ -1,0 +1,80 @@
+"""What a server says of itself before a run: its model and engine."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from specdec.benchmark.client import Client
+from specdec.benchmark.http1 import Cut, ProtocolError, Refused
+from specdec.benchmark.remedies import remedy
+from specdec.errors import BadInputError, EnvironmentFault, Mistake
+from specdec.text import is_printable, shortened
+
+if TYPE_CHECKING:
+    from specdec.benchmark.plan import Plan, Target
+
+_TELLING = (301, 302, 303, 307, 308, 401, 403, 407)
+"""Answers to the first question that the requests would get too."""
+
+
+async def served(target: Target, plan: Plan, tls: ssl.SSLContext) -> Target:
+    """The target with the model's name and engine as the server tells them.
+
+    Raises:
+        EnvironmentFault: no server answers.
+        BadInputError: it would refuse the requests too, or serves no model to ask for.
+    """
+    client = Client(target, plan.timeouts, plan.headers, tls=tls)
+    route = client.endpoint.below_base("/models")
+    shown = route.partition("?")[0]
+    try:
+        status, body, location = await client.get(route)
+    except (Refused, TimeoutError, Cut, ProtocolError) as error:
+        reason = str(error) or f"no answer within {plan.timeouts.connect:g} s"
+        raise EnvironmentFault(
+            f"{target.variant}: no server at {target.address}: {reason}",
+            remedy=f"{remedy('refused', reason)}; nothing was measured",
+        ) from None
+    if status in _TELLING:
+        words = f"HTTP {status}: {location or ''}".rstrip(": ")
+        mistake = Mistake("target", target.address, f"answers GET {shown} with {words}", remedy("", words))
+        raise BadInputError(target.variant, [mistake])
+    listed = _models(plan.secrets.hide(body.decode(errors="replace"))) if status == 200 else {}
+    if target.model is not None:
+        if listed and target.model not in listed:
+            raise BadInputError(
+                target.address, [Mistake("model", target.model, "is not served", f"Use {_some(listed)}")]
+            )
+        return target.as_served(target.model, listed.get(target.model))
+    if len(listed) != 1:
+        problem = (
+            f"serves {len(listed)} models" if status == 200 else f"answers GET {shown} with HTTP {status}"
+        )
+        ways = f"Name one: {_some(listed)}" if listed else "Name the model to ask for, with --model"
+        raise BadInputError(
+            target.address, [Mistake("model", None, f"is not given, and the server {problem}", ways)]
+        )
+    model, engine = next(iter(listed.items()))
+    return target.as_served(model, engine)
+
+
+def _models(body: str) -> dict[str, str | None]:
+    try:
+        parsed: Any = json.loads(body)
+        owners = {str(model["id"]): model.get("owned_by") for model in parsed["data"]}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+    return {
+        model: owner if isinstance(owner, str) and is_printable(owner) else None
+        for model, owner in owners.items()
+        if model.strip() and is_printable(model)
+    }
+
+
+def _some(models: Iterable[str]) -> str:
+    names = list(models)
+    more = f" or one of {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(shortened(name, 100) for name in names[:10]) + more
