@@ -52,6 +52,7 @@ CODE = (
     "catalog/",
     "errors.py",
     "experiment/",
+    "interrupts.py",
     "llmperf/",
     "metrics/",
     "pod/",

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from specdec import console, interrupts
-from specdec.commands import load_options
+from specdec.commands import load_options, resuming
 from specdec.commands.options import Number, NumberList, objective_options, out_option
 from specdec.commands.request_options import changes as request_changes
 from specdec.commands.request_options import request_options
@@ -20,6 +21,7 @@ from specdec.text import json_of, printable
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Plan, Target
+    from specdec.runs.folder import Run
 
 MOST_WINDOW = 64
 
@@ -47,9 +49,15 @@ _CHANGEABLE = (
     "--target",
     "targets",
     multiple=True,
-    required=True,
     metavar="[NAME=]URL[#MODEL]",
     help="Endpoint of a variant, and the model to ask it for; the first is the baseline.",
+)
+@click.option(
+    "--resume",
+    metavar="RUN",
+    type=click.Path(path_type=Path),
+    help="Folder of an interrupted run: measure only what is missing, on the same plan. --target NAME=URL"
+    " says where a target is now.",
 )
 @click.option(
     "--experiment",
@@ -154,7 +162,15 @@ _CHANGEABLE = (
 @click.option("--request-seconds", type=Number(0.001, 1e6), help="Deadline of a request.  [default: 1800]")
 @out_option
 @click.option("--json", "as_json", is_flag=True, help="Print manifest and summary as one JSON object.")
-def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) -> int:
+@click.pass_context
+def command(
+    context: click.Context,
+    targets: tuple[str, ...],
+    resume: Path | None,
+    as_json: bool,
+    out: Path,
+    **given: Any,
+) -> int:
     """Measure OpenAI-compatible endpoints against each other, exactly.
 
     Variants take turns on the same prompts. Every request is kept with its raw times in runs/<run
@@ -163,30 +179,39 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
     \b
     specdec bench --target http://127.0.0.1:8001 --target http://127.0.0.1:8002
     specdec bench --target plain=http://a:8000 --target window-7=http://b:8000 --prompts my.jsonl --json
+    specdec bench --resume runs/20261129T120000Z-abcdef
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.benchmark.announcement import announcement, duration
     from specdec.benchmark.run import RunEvent, run
     from specdec.benchmark.standing import Standing
     from specdec.benchmark.summary import summarize
 
-    plan = _plan([_named(text, index, len(targets)) for index, text in enumerate(targets)], given)
+    interrupted = None if resume is None else resuming.interrupted_run(resume)
+    if interrupted is not None:
+        plan = _resumed(context, interrupted, targets, given)
+    else:
+        plan = _plan(_all_named(context, targets), given)
     folder = out / plan.run
     standing = Standing()
-    console.say(announcement(plan))
+    console.say(resuming.announcement(plan, interrupted) if interrupted else announcement(plan))
     interrupts.end_as_ctrl_c_does()
+    stood = 0
     with console.progress(f"measuring into {folder}") as step:
 
         def show(event: RunEvent) -> None:
+            nonlocal stood
             standing.add(event.record)
-            left = ""
-            if event.done >= event.total / 20 and event.done < event.total:
+            if event.record is None and event.done < event.total:
+                stood = event.done
+            left, measured, missing = "", event.done - stood, event.total - stood
+            if measured >= missing / 20 and 0 < measured < missing:
                 spent = time.monotonic() - step.started
-                left = f", about {duration(spent / event.done * (event.total - event.done))} left"
+                left = f", about {duration(spent / measured * (missing - measured))} left"
             if plan.seconds is not None:
                 left = f", until {duration(plan.seconds)} are over"
             step.update(f"{event.done}/{event.total}{left}, {event.message}{standing}")
 
-        manifest = run(plan, folder, on_event=show)
+        manifest = run(plan, folder, interrupted=interrupted, on_event=show)
         step.outcome = manifest.status
     summary = summarize(manifest, folder)
     if as_json:
@@ -202,8 +227,32 @@ def command(targets: tuple[str, ...], as_json: bool, out: Path, **given: Any) ->
     empty = manifest.status == "complete" and _say_what_has_nothing(summary, list(manifest.variants))
     if empty:
         return EXIT_FAILED
+    if manifest.status != "complete":
+        console.say(f"to go on with it: specdec bench --resume {shlex.quote(str(folder))}")
     console.say(f"next: specdec report {shlex.quote(str(folder))}")
     return {"complete": EXIT_OK, "failed": EXIT_FAILED, "interrupted": EXIT_INTERRUPTED}[manifest.status]
+
+
+def _resumed(
+    context: click.Context, interrupted: Run, targets: tuple[str, ...], given: dict[str, Any]
+) -> Plan:
+    defaults = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
+    resuming.require_nothing_else(
+        [name for name in context.params if context.get_parameter_source(name) not in defaults]
+    )
+    unnamed = [text for text in targets if "=" not in text.partition("://")[0]]
+    if unnamed:
+        mistakes = [Mistake("--target", text, "has no name", "Write NAME=URL") for text in unnamed]
+        raise BadInputError("command line", mistakes)
+    request = request_changes(given, ())
+    del request["extra_body"]
+    return resuming.plan_of(
+        interrupted,
+        {name: url for name, url, _ in (_named(text, 0, len(targets)) for text in targets)},
+        prompts=given["prompts"],
+        column=given["prompt_column"],
+        **request,
+    )
 
 
 def _say_what_has_nothing(summary: dict[str, Any], variants: list[str]) -> bool:
@@ -219,6 +268,12 @@ def _say_what_has_nothing(summary: dict[str, Any], variants: list[str]) -> bool:
             console.say(f"error: {variant}: no request succeeded: {outcome}: {printable(error)}")
             console.say(f"remedy: {remedy(outcome, error)}")
     return empty
+
+
+def _all_named(context: click.Context, targets: tuple[str, ...]) -> list[tuple[str, str, str | None]]:
+    if not targets:
+        raise click.MissingParameter(ctx=context, param_hint="'--target'", param_type="option")
+    return [_named(text, index, len(targets)) for index, text in enumerate(targets)]
 
 
 def _named(text: str, index: int, count: int) -> tuple[str, str, str | None]:

@@ -14,7 +14,10 @@ from specdec.errors import EXIT_OK, BadInputError, Mistake, SpecdecError
 from specdec.text import json_of
 
 if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
     from specdec.experiment.fields import Experiment
+    from specdec.runs.manifest import RunManifest
 
 STEP_COST_TOKENS = 96
 """Tokens of each answer that is to tell step costs: 16 answers hold some 1,500 plain steps."""
@@ -40,6 +43,9 @@ STEP_COST_TOKENS = 96
     help="Measure what a step of each window costs and nothing else: few short prompts, one in flight.",
 )
 @click.option(
+    "--resume", "interrupted", metavar="RUN", help="Go on with an interrupted run: measure what is missing."
+)
+@click.option(
     "--print", "printing", is_flag=True, help="Print what would be applied, as JSON, and start nothing."
 )
 def command(
@@ -51,6 +57,7 @@ def command(
     output_tokens: int | None,
     concurrency: int | None,
     step_costs: bool,
+    interrupted: str | None,
     printing: bool,
 ) -> int:
     """Start another benchmark run on a deployed stack, with other prompts, lanes or repeats; nothing is
@@ -62,6 +69,8 @@ def command(
     Needs kubectl and a way to the cluster's API, and is refused while another benchmark has not ended: two at
     the same servers would measure each other. The records come to the bucket: `specdec wait --run ID`, then
     `specdec report --stack NAME ID`.
+
+    With --resume the records of the interrupted run that stand are taken over into a new run.
     """
     from specdec.benchmark.plan import new_run_id
     from specdec.deployed.stack import bucket_for
@@ -82,8 +91,12 @@ def command(
         raise SpecdecError(
             f"there is no bucket in {name} yet", remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}"
         )
+    if interrupted is not None:
+        refuse_changes(given | ({"step_costs": True} if step_costs else {}))
+        manifest = interrupted_manifest(interrupted, clients("s3"), bucket)
+        wanted = as_it_was(experiment, name, manifest)
     run = new_run_id()
-    started = objects(wanted, region=name, bucket=bucket, run=run)
+    started = objects(wanted, region=name, bucket=bucket, run=run, resume=interrupted)
     if printing:
         console.show_json(as_list(started))
         return EXIT_OK
@@ -176,7 +189,69 @@ def with_changes(experiment: Experiment, changes: dict[str, Any]) -> Experiment:
     return changed
 
 
-def objects(experiment: Experiment, *, region: str, bucket: str, run: str) -> list[dict[str, Any]]:
+def refuse_changes(changed: dict[str, Any]) -> None:
+    """Lets nothing change in a resumed run.
+
+    Raises:
+        BadInputError: an option would.
+    """
+    mistakes = [
+        Mistake(
+            f"--{field.replace('_', '-')}", value, "would change the plan of a resumed run", "Leave it out"
+        )
+        for field, value in changed.items()
+    ]
+    if mistakes:
+        raise BadInputError("command line", mistakes)
+
+
+def interrupted_manifest(run: str, s3: S3Client, bucket: str) -> RunManifest:
+    """The manifest of a run in the bucket that did not end as planned.
+
+    Raises:
+        BadInputError: there is no such run, or it is complete, or of another version.
+        NoAccessError: no credentials, or no permission to read.
+        EnvironmentFault: S3 cannot be reached.
+    """
+    from specdec.runs.bucket import has_ended, manifest_of
+
+    problem, remedy = "is not in the bucket, or was killed before it was stored", "List them: specdec runs"
+    if has_ended(run, s3, bucket):
+        try:
+            manifest = manifest_of(run, s3, bucket)
+        except ValueError as error:
+            problem, remedy = f"has a manifest that cannot be read: {error}", "Start a new run"
+        else:
+            if manifest.status != "complete":
+                return manifest
+            problem, remedy = "is complete", "Nothing is missing; start a new run"
+    raise BadInputError("command line", [Mistake("--resume", run, problem, remedy)])
+
+
+def as_it_was(experiment: Experiment, region: str, manifest: RunManifest) -> Experiment:
+    """The experiment with the benchmark of an interrupted run.
+
+    Raises:
+        BadInputError: something else that is measured has changed since.
+    """
+    before = manifest.configured
+    if before is not None:
+        wanted = experiment.model_copy(update={"benchmark": before.benchmark})
+        if wanted.measured(region).configuration_hash() == manifest.configuration_hash:
+            return wanted
+    changed = [
+        name
+        for name, value in experiment.measured(region).resolved().items()
+        if name != "benchmark" and manifest.configuration.get(name) != value
+    ]
+    problem = f"was of another experiment: {', '.join(changed) or 'fields of another version'} differ"
+    remedy = "Set them back as they were, or start a new run"
+    raise BadInputError("command line", [Mistake("--resume", manifest.run, problem, remedy)])
+
+
+def objects(
+    experiment: Experiment, *, region: str, bucket: str, run: str, resume: str | None = None
+) -> list[dict[str, Any]]:
     """The benchmark's Kubernetes objects under a Job name of their own, to be started at once.
 
     Args:
@@ -184,6 +259,7 @@ def objects(experiment: Experiment, *, region: str, bucket: str, run: str) -> li
         region: the region of the cluster.
         bucket: where the run goes.
         run: id of the run; the end of the Job's name too, which makes it another Job than all before.
+        resume: id of the interrupted run that it goes on with.
     """
     import charts
 
@@ -193,4 +269,6 @@ def objects(experiment: Experiment, *, region: str, bucket: str, run: str) -> li
             item["metadata"]["name"] = f"{item['metadata']['name']}-{run.lower()}"
             (container,) = item["spec"]["template"]["spec"]["containers"]
             container["env"].append({"name": "RUN", "value": run})
+            if resume is not None:
+                container["env"].append({"name": "RESUME", "value": resume})
     return items

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from types import FrameType
 
 
 def main() -> int:
     """Runs the benchmark; a fault is one message on stderr."""
+    from specdec import interrupts
     from specdec.errors import SpecdecError
     from specdec.pod.benchmark import measure
     from specdec.pod.settings import Settings
 
-    def interrupt(signum: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
     # Kubernetes ends a pod with SIGTERM; what was measured until then is kept and uploaded, as after Ctrl-C.
-    signal.signal(signal.SIGTERM, interrupt)
+    interrupts.end_as_ctrl_c_does()
     try:
         return measure(Settings.of(os.environ))
     except SpecdecError as error:

@@ -19,7 +19,7 @@ from specdec.pod.settings import Settings
 from specdec.publish import cloudwatch, datums
 from specdec.publish.journal import Journal
 from specdec.runs import bucket as run_bucket
-from specdec.runs.folder import read_manifest
+from specdec.runs.folder import Run, read_manifest, read_run
 from specdec.runs.manifest import MANIFEST, RunManifest
 from specdec.runs.record import RECORDS
 
@@ -49,14 +49,20 @@ def measure(settings: Settings, *, session: boto3.Session | None = None) -> int:
 
     aws = session or boto3.Session()
     metrics = cloudwatch.client(aws, settings.region)
-    run = settings.run or new_run_id()
+    earlier = _earlier(settings, aws)
+    if earlier is not None and earlier.manifest.status == "complete":
+        say(f"run {earlier.manifest.run} is complete already; nothing is measured")
+        return EXIT_OK
+    # A pod that takes the place of one that was ended has its run id, which is taken.
+    again = earlier is not None and earlier.manifest.run == settings.run
+    run = new_run_id() if again else settings.run or new_run_id()
     folder = settings.work / "runs" / run
     folder.mkdir(parents=True)
     say(f"run {run} of {settings.experiment.name}")
     interrupted = False
     try:
         wait_for_services(settings.services, seconds=settings.wait_seconds)
-        _measure_lanes(settings, run, folder)
+        _measure_lanes(settings, run, folder, earlier)
     except KeyboardInterrupt:
         interrupted = True
         say("interrupted; what was measured is kept")
@@ -69,7 +75,24 @@ def measure(settings: Settings, *, session: boto3.Session | None = None) -> int:
     return _deliver(settings, run, folder, metrics, aws, interrupted=interrupted)
 
 
-def _measure_lanes(settings: Settings, run: str, folder: Path) -> None:
+def _earlier(settings: Settings, aws: boto3.Session) -> Run | None:
+    """The run that this one goes on with: what an earlier pod of the same Job left, else the one that was
+    named.
+
+    Raises:
+        SpecdecError: a named run is not in the bucket.
+    """
+    s3 = run_bucket.client(aws, settings.region)
+    left = settings.run is not None and run_bucket.has_ended(settings.run, s3, settings.bucket)
+    name = settings.run if left else settings.resume
+    if name is None:
+        return None
+    run = read_run(run_bucket.download(name, s3, settings.bucket, settings.work / "earlier"))
+    say(f"goes on with run {name}: {run.manifest.outcome}")
+    return run
+
+
+def _measure_lanes(settings: Settings, run: str, folder: Path, earlier: Run | None) -> None:
     from specdec.benchmark import run as exact
 
     experiment = settings.experiment
@@ -85,10 +108,13 @@ def _measure_lanes(settings: Settings, run: str, folder: Path) -> None:
         _only_llmperf(plan, folder, _llmperf(settings, folder))
         return
     manifest = exact.run(
-        plan, folder, on_event=lambda event: say(f"{event.message} {event.done}/{event.total}")
+        plan,
+        folder,
+        interrupted=earlier,
+        on_event=lambda event: say(f"{event.message} {event.done}/{event.total}"),
     )
     say(f"exact lane: {manifest.status}, {manifest.counts}")
-    if "llmperf" in experiment.benchmark.lanes:
+    if "llmperf" in experiment.benchmark.lanes and manifest.status != "interrupted":
         outcome = "interrupted"
         try:
             problems = [problem for case in _llmperf(settings, folder) for problem in case.problems]
@@ -170,6 +196,11 @@ def _deliver(
     interrupted: bool,
 ) -> int:
     finished = (folder / MANIFEST).exists()
+    interrupted = interrupted or (finished and read_manifest(folder).status == "interrupted")
+    s3 = run_bucket.client(aws, settings.region)
+    if interrupted:
+        # A pod that is ended has half a minute left.
+        run_bucket.upload(folder, s3, settings.bucket, run=run)
     published = True
     try:
         if finished:
@@ -180,7 +211,7 @@ def _deliver(
     except SpecdecError as error:
         published = False
         say(f"error: not published: {error}" + (f". {error.remedy}" if error.remedy else ""))
-    files = run_bucket.upload(folder, run_bucket.client(aws, settings.region), settings.bucket, run=run)
+    files = run_bucket.upload(folder, s3, settings.bucket, run=run)
     say(f"{files} files in s3://{settings.bucket}/{run_bucket.PREFIX}{run}/")
     if interrupted:
         return EXIT_INTERRUPTED

@@ -28,6 +28,7 @@ class Settings:
         work: folder for runs and scratch files.
         llmperf_python: interpreter with LLMPerf's requirements, or None.
         run: id of the run; None makes one.
+        resume: id of an interrupted run in the bucket to go on with, or None.
     """
 
     experiment: Experiment
@@ -39,12 +40,13 @@ class Settings:
     work: Path
     llmperf_python: Path | None
     run: str | None = None
+    resume: str | None = None
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Settings:
         """Reads ``EXPERIMENT`` (path of the resolved experiment as JSON), ``SERVICES`` (JSON), ``BUCKET``,
         ``AWS_REGION``, ``STACK``, ``WAIT_SECONDS``, ``WORK``, ``LLMPERF_PYTHON``
-        and ``RUN``.
+        ``RUN`` and ``RESUME``.
 
         Raises:
             BadInputError: one is missing or wrong; every mistake is in the message.
@@ -85,4 +87,5 @@ class Settings:
             work=Path(environment.get("WORK", "/work")),
             llmperf_python=Path(python) if (python := environment.get("LLMPERF_PYTHON")) else None,
             run=environment.get("RUN"),
+            resume=environment.get("RESUME"),
         )

@@ -130,6 +130,17 @@ def ended(s3: S3Client, bucket: str) -> list[Ended]:
     return sorted((Ended(run, at) for (run, _, name), at in places if name == MANIFEST), reverse=True)
 
 
+def has_ended(run: str, s3: S3Client, bucket: str) -> bool:
+    """Whether the bucket holds a manifest of this run.
+
+    Raises:
+        BadInputError: no such bucket.
+        NoAccessError: no credentials, or no permission to list.
+        EnvironmentFault: S3 cannot be reached.
+    """
+    return MANIFEST in _files(run, s3, bucket)
+
+
 def outcome(run: str, s3: S3Client, bucket: str) -> str:
     """How a finished run ended, by its manifest; see ``RunManifest.outcome``.
 
@@ -138,13 +149,25 @@ def outcome(run: str, s3: S3Client, bucket: str) -> str:
         NoAccessError: no credentials, or no permission to read.
         EnvironmentFault: S3 cannot be reached.
     """
+    try:
+        return manifest_of(run, s3, bucket).outcome
+    except ValueError as error:
+        return f"its manifest cannot be read: {error}"
+
+
+def manifest_of(run: str, s3: S3Client, bucket: str) -> RunManifest:
+    """The manifest of a run that has ended.
+
+    Raises:
+        SpecdecError: its manifest is not there.
+        NoAccessError: no credentials, or no permission to read.
+        EnvironmentFault: S3 cannot be reached.
+        ValueError: it is no manifest of this version.
+    """
     key = f"{PREFIX}{run}/{MANIFEST}"
     with doing(f"read s3://{bucket}/{key}"):
         text = s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode(errors="replace")
-    try:
-        return RunManifest.from_json(text).outcome
-    except ValueError as error:
-        return f"its manifest cannot be read: {error}"
+    return RunManifest.from_json(text)
 
 
 def _files(run: str, s3: S3Client, bucket: str) -> list[str]:

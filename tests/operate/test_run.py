@@ -1,17 +1,27 @@
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from specdec.analysis.significance import MIN_PROMPTS
 from specdec.catalog.images import STACKS
-from specdec.commands.run import objects, step_cost_changes, with_changes
+from specdec.commands.run import (
+    as_it_was,
+    interrupted_manifest,
+    objects,
+    refuse_changes,
+    step_cost_changes,
+    with_changes,
+)
 from specdec.errors import BadInputError
 from specdec.experiment.reading import load
 from specdec.prompts.sets import load as load_prompts
+from tests.analysis.simulate import manifest
 from tests.operate.conftest import DEFAULT, REGION
 
 EXPERIMENT = load(DEFAULT)
@@ -73,3 +83,55 @@ def test_every_stack_says_what_is_known_of_a_schedule_of_what_is_kept() -> None:
     page = " ".join(Path("docs/forecast.md").read_text(encoding="utf-8").split())
     for stack in STACKS.values():
         assert stack.scheduled_acceptance in page
+
+
+def test_a_resumed_run_has_the_benchmark_of_the_interrupted_one() -> None:
+    before = with_changes(EXPERIMENT, {"repeats": 5}).measured(REGION)
+    interrupted = manifest(
+        {},
+        run="20261129T100000Z-abc123",
+        status="interrupted",
+        configuration=before.resolved(),
+        configuration_hash=before.configuration_hash(),
+    )
+    wanted = as_it_was(EXPERIMENT, REGION, interrupted)
+    assert wanted.benchmark.repeats == 5
+    items = objects(wanted, region=REGION, bucket="b", run="20261129T110000Z-abc123", resume=interrupted.run)
+    (job,) = (item for item in items if item["kind"] == "Job")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert {"name": "RESUME", "value": interrupted.run} in container["env"]
+    serving = EXPERIMENT.serving.model_copy(update={"max_num_seqs": 8})
+    with pytest.raises(BadInputError, match="was of another experiment: serving differ"):
+        as_it_was(EXPERIMENT.model_copy(update={"serving": serving}), REGION, interrupted)
+    with pytest.raises(BadInputError, match="--repeats = 3: would change the plan"):
+        refuse_changes({"repeats": 3})
+
+
+@pytest.mark.parametrize(
+    ("stored", "words"),
+    [
+        (None, "is not in the bucket"),
+        (manifest({}, run="r").to_json(), "is complete"),
+        ("{}", "has a manifest that cannot be read"),
+    ],
+)
+def test_a_run_that_cannot_be_resumed_says_why(stored: str | None, words: str) -> None:
+    with pytest.raises(BadInputError, match=words):
+        interrupted_manifest("r", cast("Any", Bucket(stored)), "b")
+
+
+class Bucket:
+    """An S3 client with the manifest of one run, or with nothing."""
+
+    def __init__(self, stored: str | None) -> None:
+        self.stored = stored
+
+    def get_paginator(self, name: str) -> Bucket:
+        assert name == "list_objects_v2"
+        return self
+
+    def paginate(self, **_: str) -> list[dict[str, Any]]:
+        return [{"Contents": [{"Key": "runs/r/manifest.json"}] if self.stored else []}]
+
+    def get_object(self, **_: str) -> dict[str, Any]:
+        return {"Body": io.BytesIO((self.stored or "").encode())}

@@ -246,6 +246,44 @@ def test_a_service_that_never_gets_ready_fails_the_pod_and_tells_the_alarm(
     assert names
 
 
+def test_a_pod_that_is_ended_stores_its_run_and_the_next_one_goes_on(
+    aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    s3 = aws.session(REGION).client("s3")
+    command = [sys.executable, "-m", "specdec.pod"]
+    run = "20261129T130000Z-abc123"
+    with golden("--ttft-ms", "5", "--step-ms", "2") as plain:
+        services = {"baseline": plain, "speculative": plain}
+        first = orders(aws, tmp_path / "first", services, RUN=run)
+        with subprocess.Popen(command, env=first, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as pod:
+            assert pod.stdout is not None
+            while " 20/" not in pod.stdout.readline():
+                assert pod.poll() is None
+            pod.terminate()
+            pod.communicate(timeout=60)
+        assert pod.returncode == 130
+        kept = read_run(run_bucket.download(run, s3, BUCKET, tmp_path / "back"))
+        assert kept.manifest.status == "interrupted"
+        # The pod that takes its place has the same orders, and the one after that has nothing to do.
+        second = orders(aws, tmp_path / "second", services, RUN=run)
+        ran = subprocess.run(command, env=second, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        name = next(
+            line.split()[2] for line in ran.stdout.splitlines() if " run 2" in line and " of " in line
+        )
+        third = orders(aws, tmp_path / "third", services, RUN=name)
+        idle = subprocess.run(command, env=third, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+        assert (idle.returncode, "is complete already" in idle.stdout) == (0, True)
+    folder = run_bucket.download(name, s3, BUCKET, tmp_path / "back")
+    resumed = read_run(folder)
+    (seam,) = resumed.manifest.seams
+    assert (resumed.manifest.status, seam.run, name != run) == ("complete", run, True)
+    assert resumed.records[: seam.records] == tuple(r for r in kept.records if r in resumed.records)
+    cloud = aws.session(REGION).client("cloudwatch")
+    back = cloudwatch.read_back(folder, cloud, experiment=resumed.manifest.experiment, wait_seconds=10)
+    assert back.samples > 0
+
+
 def test_an_order_that_is_missing_is_named(aws: EmbeddedAws, tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "EXPERIMENT": "x"}
     ran = subprocess.run(

@@ -1,0 +1,199 @@
+"""Interrupted runs that are gone on with: nothing that stands is asked again, and nothing else is taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specdec.benchmark.plan import Plan
+from specdec.benchmark.run import RunEvent, run
+from specdec.errors import BadInputError
+from specdec.golden.settings import Settings
+from specdec.golden.truth import Speculation
+from specdec.runs.folder import read_run
+from specdec.runs.manifest import RunManifest
+from specdec.runs.record import RequestRecord, read_records
+from specdec.runs.unfinished import read_unfinished
+
+from .conftest import MakePlan, Start
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+FAST = Settings(ttft=0.01, step=0.002)
+SPECULATIVE = replace(FAST, per_step=Speculation(0.8, 4))
+
+
+def ctrl_c_after(requests: int) -> Callable[[RunEvent], None]:
+    def interrupt(event: RunEvent) -> None:
+        if event.record is not None and not event.record.warmup and event.done == requests:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    return interrupt
+
+
+@pytest.fixture
+def plan(start: Start, make_plan: MakePlan) -> Plan:
+    _, base = start(FAST)
+    _, fast = start(SPECULATIVE)
+    urls = {"baseline": base, "speculative": fast}
+    return make_plan(urls, count=6, cases=2, repeats=2, warmup=1, concurrency=2, seed=3)
+
+
+def interrupted(plan: Plan, folder: Path, after: int = 11) -> RunManifest:
+    manifest = run(replace(plan, run="first"), folder / "first", on_event=ctrl_c_after(after))
+    assert manifest.status == "interrupted"
+    return manifest
+
+
+def asked(records: list[RequestRecord]) -> Counter[tuple[str, str, int]]:
+    return Counter((r.variant, r.prompt, r.repeat) for r in records if not r.warmup)
+
+
+def test_a_resumed_run_measures_only_what_is_missing(plan: Plan, tmp_path: Path) -> None:
+    interrupted(plan, tmp_path)
+    before = read_run(tmp_path / "first")
+    manifest = run(replace(plan, run="second"), tmp_path / "second", interrupted=before)
+    after = read_run(tmp_path / "second")
+    whole = {(t.variant, p.id, n) for t in plan.targets for p in plan.prompts for n in range(plan.repeats)}
+    assert manifest.status == "complete"
+    assert asked(list(after.records)) == dict.fromkeys(whole, 1)
+    (seam,) = manifest.seams
+    kept = after.records[: seam.records]
+    assert kept == tuple(record for record in before.records if record in kept)
+    assert 0 < sum(not record.warmup for record in kept) < 12
+    assert {record.run for record in after.records[seam.records :]} == {"second"}
+    assert (seam.run, seam.problem) == ("first", before.manifest.outcome)
+    assert seam.set_aside == sum(not r.warmup for r in before.records) - sum(not r.warmup for r in kept)
+    assert seam.block == min(r.block for r in after.records if r.run == "second" and not r.warmup)
+    # Every block on one side, and one clock through both parts.
+    sides = {(r.block, r.run) for r in after.records if not r.warmup}
+    assert len(sides) == len({block for block, _ in sides})
+    last = max(r.sent + (r.closed or 0.0) for r in kept)
+    assert all(0 <= r.sent - last < 60 for r in after.records[seam.records :])
+    assert manifest.counts == {"baseline": {"ok": 12}, "speculative": {"ok": 12}}
+    # What was interrupted is as it was.
+    assert read_run(tmp_path / "first") == before
+    # Nothing is left to resume.
+    with pytest.raises(BadInputError, match="is complete"):
+        run(replace(plan, run="third"), tmp_path / "third", interrupted=after)
+
+
+def test_a_run_may_be_interrupted_again_and_again(plan: Plan, tmp_path: Path) -> None:
+    interrupted(plan, tmp_path, after=7)
+    second = run(
+        replace(plan, run="second"),
+        tmp_path / "second",
+        interrupted=read_run(tmp_path / "first"),
+        on_event=ctrl_c_after(17),
+    )
+    assert second.status == "interrupted"
+    third = run(replace(plan, run="third"), tmp_path / "third", interrupted=read_run(tmp_path / "second"))
+    assert (third.status, [seam.run for seam in third.seams]) == ("complete", ["first", "second"])
+    records = read_run(tmp_path / "third").records
+    assert set(asked(list(records)).values()) == {1}
+    assert {record.run for record in records} == {"first", "second", "third"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda plan: replace(plan, configuration_hash="1" * 12), "configuration"),
+        (lambda plan: replace(plan, seed=4), "seed"),
+        (lambda plan: replace(plan, ignore_eos=False), "ignore_eos"),
+        (lambda plan: replace(plan, targets=plan.targets[:1]), "targets"),
+        (
+            lambda plan: replace(plan, prompts=tuple(replace(p, text=p.text + "!") for p in plan.prompts)),
+            "prompts",
+        ),
+        (lambda plan: replace(plan, output_tokens=9), "is no request of this plan"),
+    ],
+)
+def test_another_plan_is_refused_and_nothing_is_written(
+    plan: Plan, tmp_path: Path, change: Callable[[Plan], Plan], words: str
+) -> None:
+    interrupted(plan, tmp_path)
+    with pytest.raises(BadInputError, match=words):
+        run(change(replace(plan, run="other")), tmp_path / "other", interrupted=read_run(tmp_path / "first"))
+    assert not (tmp_path / "other").exists()
+
+
+def test_another_model_is_refused(plan: Plan, start: Start, tmp_path: Path) -> None:
+    interrupted(plan, tmp_path)
+    _, other = start(replace(FAST, model="another"))
+    moved = replace(plan, run="other", targets=tuple(replace(t, url=other) for t in plan.targets))
+    with pytest.raises(BadInputError, match="is another model than golden"):
+        run(moved, tmp_path / "other", interrupted=read_run(tmp_path / "first"))
+
+
+def test_loads_go_on_where_they_were(start: Start, make_plan: MakePlan, tmp_path: Path) -> None:
+    _, base = start(FAST)
+    _, fast = start(SPECULATIVE)
+    urls = {"baseline": base, "speculative": fast}
+    plan = make_plan(urls, count=4, repeats=2, loads=(1.0, 2.0), concurrency=2, warmup=0)
+    interrupted(plan, tmp_path)
+    manifest = run(replace(plan, run="second"), tmp_path / "second", interrupted=read_run(tmp_path / "first"))
+    assert manifest.status == "complete"
+    assert {(point.load, point.end) for point in manifest.points} <= {
+        (1.0, "complete"),
+        (2.0, "complete"),
+        (2.0, "saturated"),
+    }
+    assert all(point.sent <= point.planned and point.seconds > 0 for point in manifest.points)
+    (seam,) = manifest.seams
+    assert seam.records > 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
+def test_bench_goes_on_with_a_folder(start: Start, tmp_path: Path, number: signal.Signals) -> None:
+    server, url = start(Settings(ttft=0.01, step=0.02))
+    specdec = [sys.executable, "-c", "from specdec.cli import main; main()"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    options = ["--target", f"plain={url}", "--output-tokens", "20", "--test-case", "json", "--repeats", "3"]
+    started = subprocess.Popen(
+        [*specdec, "bench", *options, "--concurrency", "2", "--out", "runs"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 30
+    while len(server.truths) < 9 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    started.send_signal(number)
+    _, said = started.communicate(timeout=20)
+    (folder,) = (tmp_path / "runs").iterdir()
+    if number == signal.SIGTERM:
+        assert f"specdec bench --resume runs/{folder.name}" in said
+    else:
+        assert read_unfinished(folder).manifest.variants["plain"].get("model") == "golden"
+
+    def bench(*more: str) -> subprocess.CompletedProcess[str]:
+        resume = [*specdec, "bench", "--resume", f"runs/{folder.name}", "--out", "runs", *more]
+        return subprocess.run(
+            resume, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+        )
+
+    if number == signal.SIGTERM:
+        refused = bench("--repeats", "5")
+        assert refused.returncode == 2
+        assert "--repeats: would change the plan" in refused.stderr
+    ended = bench("--json")
+    assert ended.returncode == 0, ended.stderr
+    assert "whole blocks stand" in ended.stderr
+    answer = json.loads(ended.stdout)
+    records = list(read_records(tmp_path / answer["folder"] / "records.jsonl"))
+    assert set(asked(records).values()) == {1}
+    assert sum(asked(records).values()) == 12
+    assert answer["manifest"]["seams"][0]["run"] == folder.name
