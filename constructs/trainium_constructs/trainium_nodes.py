@@ -1,8 +1,8 @@
-"""The accelerator nodes: one managed node group in one zone, bought in one of three ways."""
+"""The accelerator nodes: one managed node group in one zone, bought in one of four ways."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 
     from aws_cdk import aws_iam as iam
 
-    from specdec.catalog.chips import Instance
-    from trainium_constructs.cluster import Cluster
+    from specdec.catalog.chips import Instance, Purchase
+    from trainium_constructs.cluster import AnyCluster
     from trainium_constructs.efa import Efa
 
-Purchase = Literal["on-demand", "reservation", "capacity-block"]
+_CAPACITY_TYPES: Mapping[Purchase, str] = {
+    "on-demand": "ON_DEMAND",
+    "reservation": "ON_DEMAND",
+    "spot": "SPOT",
+    "capacity-block": "CAPACITY_BLOCK",
+}
 
 TAINT = "aws.amazon.com/neuron"
 """Key of the taint that keeps all pods off the accelerator nodes but those that tolerate it."""
@@ -63,7 +68,7 @@ class TrainiumNodes(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        cluster: Cluster,
+        cluster: AnyCluster,
         role: iam.Role,
         subnet_id: str,
         zone: str,
@@ -115,7 +120,7 @@ class TrainiumNodes(Construct):
                             capacity_reservation_id=reservation_id
                         )
                     )
-                    if purchase != "on-demand"
+                    if purchase in ("reservation", "capacity-block")
                     else None
                 ),
             ),
@@ -128,7 +133,7 @@ class TrainiumNodes(Construct):
             node_role=role.role_arn,
             subnets=[subnet_id],
             ami_type="AL2023_x86_64_NEURON",
-            capacity_type="CAPACITY_BLOCK" if purchase == "capacity-block" else "ON_DEMAND",
+            capacity_type=_CAPACITY_TYPES[purchase],
             labels={ROLE_LABEL: "accelerator"},
             taints=[eks.CfnNodegroup.TaintProperty(key=TAINT, value="true", effect="NO_SCHEDULE")],
             launch_template=eks.CfnNodegroup.LaunchTemplateSpecificationProperty(

@@ -13,7 +13,10 @@ KEPT_VCPUS = 5
 KEPT_GIB = 38
 """Of a node, for everything on it but the servers."""
 
-Purchase = Literal["on-demand", "reservation", "capacity-block"]
+Purchase = Literal["on-demand", "spot", "reservation", "capacity-block"]
+
+WITHOUT_RESERVATION: tuple[Purchase, ...] = ("on-demand", "spot")
+"""Ways to buy that name no reservation."""
 """How capacity is bought."""
 
 
@@ -62,6 +65,7 @@ class Instance:
         hugepages_mib: memory in 2 MiB pages that a server must ask for, and the node must set aside.
         purchases: ways in which it has been offered.
         quota_on_demand: Service Quotas code of on-demand capacity, in vCPUs; reservations count against it.
+        quota_spot: Service Quotas code of spot capacity, in vCPUs.
         quota_blocks: Service Quotas code of concurrent Capacity Blocks; None where no such quota is known.
         largest_prefill: most prompt tokens of one prefill step that have loaded; None where none failed.
         steps: published decode times without speculation.
@@ -85,6 +89,7 @@ class Instance:
     hugepages_mib: int = 0
     purchases: tuple[Purchase, ...]
     quota_on_demand: str
+    quota_spot: str
     quota_blocks: str | None
     largest_prefill: int | None = None
     steps: tuple[PlainStep, ...] = ()

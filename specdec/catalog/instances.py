@@ -10,6 +10,9 @@ _DRA = "claim sizes from the Neuron DRA docs, dra.rst (2026-06-05)"
 _TRN_QUOTA = "L-2C3B7624"
 """Running On-Demand Trn instances. Source: Service Quotas, service ec2."""
 
+_TRN_SPOT_QUOTA = "L-6B0D517C"
+"""All Trn spot instance requests. Source: Service Quotas, service ec2, noted by foxl-ai/kiln."""
+
 _TRN2_BLOCKS = "L-64569A79"
 """Concurrent Trn2 Capacity Blocks per account; the default is 0. Source: Service Quotas, service ec2."""
 
@@ -32,8 +35,9 @@ INSTANCES = {
             efa_cards=16,
             max_pods=100,
             claim_sizes=(1, 4, 8, 16),
-            purchases=("on-demand", "reservation", "capacity-block"),
+            purchases=("on-demand", "reservation", "capacity-block", "spot"),
             quota_on_demand=_TRN_QUOTA,
+            quota_spot=_TRN_SPOT_QUOTA,
             quota_blocks=_TRN2_BLOCKS,
             steps=(
                 PlainStep(
@@ -101,8 +105,9 @@ INSTANCES = {
             efa_cards=16,
             max_pods=100,
             claim_sizes=(1, 4, 8, 16),
-            purchases=("on-demand", "reservation", "capacity-block"),
+            purchases=("on-demand", "reservation", "capacity-block", "spot"),
             quota_on_demand=_TRN_QUOTA,
+            quota_spot=_TRN_SPOT_QUOTA,
             quota_blocks=_TRN2_BLOCKS,
             source=(
                 "AWS Neuron SDK docs, trn2-arch.rst at 81ce03ae (2026-08-21); pods and claim sizes taken to"
@@ -124,8 +129,9 @@ INSTANCES = {
             max_pods=30,
             claim_sizes=(1,),
             hugepages_mib=5120,
-            purchases=("on-demand", "reservation", "capacity-block"),
+            purchases=("on-demand", "reservation", "capacity-block", "spot"),
             quota_on_demand=_TRN_QUOTA,
+            quota_spot=_TRN_SPOT_QUOTA,
             quota_blocks=_TRN2_BLOCKS,
             largest_prefill=2048,
             steps=(
@@ -178,8 +184,9 @@ INSTANCES = {
             efa_cards=8,
             max_pods=247,
             claim_sizes=(1, 4, 8, 16),
-            purchases=("on-demand", "reservation", "capacity-block"),
+            purchases=("on-demand", "reservation", "capacity-block", "spot"),
             quota_on_demand=_TRN_QUOTA,
+            quota_spot=_TRN_SPOT_QUOTA,
             quota_blocks=None,
             source=(
                 f"AWS Neuron SDK docs, trn1-arch.rst at 81ce03ae (2026-08-21); {_PODS}; claim sizes taken to"
@@ -201,12 +208,13 @@ INSTANCES = {
             max_pods=737,
             claim_sizes=(1, 4, 8, 12),
             dra=False,
-            purchases=("on-demand", "reservation"),
+            purchases=("on-demand", "reservation", "spot"),
             quota_on_demand="L-1945791B",
+            quota_spot="L-B5D1601B",
             quota_blocks=None,
             source=(
                 f"AWS Neuron SDK docs, inf2-arch.rst at 81ce03ae (2026-08-21); {_PODS}; the DRA docs name"
-                " Trainium alone; quota: Running On-Demand Inf instances, general knowledge, not looked up"
+                " Trainium alone; quota: Running On-Demand and All Inf Spot, general knowledge, not looked up"
             ),
         ),
     )

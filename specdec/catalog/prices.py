@@ -130,13 +130,15 @@ def known_price(instance_type: str, purchase: str, region: str | None = None) ->
     """The price to reckon with when the experiment names none, or None if nothing usable is known.
 
     Undisputed prices of the same purchase come first, and of these the region's own. Where there are none, as
-    for on-demand, the Capacity Block price stands in: reports show with every price how, where and when it
-    was seen.
+    for on-demand, the Capacity Block price stands in; a spot price only for spot. Reports show with every
+    price how, where and when it was seen.
     """
     usable = [
         price
         for price in PRICES
-        if price.instance_type == instance_type and price.disputed is None and price.purchase != "spot"
+        if price.instance_type == instance_type
+        and price.disputed is None
+        and (price.purchase != "spot" or purchase == "spot")
     ]
     usable.sort(key=lambda price: (price.purchase != purchase, price.region != region))
     return usable[0] if usable else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from specdec.catalog.chips import WITHOUT_RESERVATION
 from specdec.catalog.images import STACKS
 from specdec.catalog.offers import OFFERS
 from specdec.errors import Mistake
@@ -136,18 +137,18 @@ def _placement(
                 f"is not a zone of {region}",
                 f"Use one of {', '.join(zones)}",
             )
-        if capacity.purchase != "on-demand" and place.reservation_id is None:
+        if capacity.purchase not in WITHOUT_RESERVATION and place.reservation_id is None:
             yield Mistake(
                 f"placement.{region}.reservation_id",
                 None,
                 f"is missing, and capacity.purchase is {capacity.purchase!r}",
                 "Set the id of the reservation or Capacity Block (cr-...)",
             )
-        if capacity.purchase == "on-demand" and place.reservation_id is not None:
+        if capacity.purchase in WITHOUT_RESERVATION and place.reservation_id is not None:
             yield Mistake(
                 f"placement.{region}.reservation_id",
                 place.reservation_id,
-                "would not be used, since capacity.purchase is 'on-demand'",
+                f"would not be used, since capacity.purchase is {capacity.purchase!r}",
                 'Set capacity.purchase to "reservation" or "capacity-block", or remove it',
             )
     for region in sorted(placement.keys() - set(regions)):

@@ -82,7 +82,11 @@ class Capacity(Section):
     )
     purchase: Purchase = Field(
         default="on-demand",
-        description="how the capacity is bought; the last two need placement.<region>.reservation_id",
+        description=(
+            "how the capacity is bought; `reservation` and `capacity-block` need"
+            " placement.<region>.reservation_id; AWS may take a `spot` node back at any time, and the run is"
+            " then resumed"
+        ),
     )
     desired_nodes: int = Field(
         default=0,
@@ -136,6 +140,38 @@ class Placement(Section):
         description=(
             "private subnet of `vpc_id` by zone, in an order that never changes: the control plane and the"
             " system node are in the first two; instead of `zones`"
+        ),
+    )
+    cluster_name: str | None = Field(
+        default=None,
+        pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$",
+        description=(
+            "EKS cluster that exists, used as it is instead of a new one; needs `vpc_id`, `subnets` and"
+            " `cluster_security_group_id`"
+        ),
+    )
+    cluster_security_group_id: str | None = Field(
+        default=None,
+        pattern=r"^sg-[0-9a-f]+$",
+        description="the group that EKS made for `cluster_name`, which opens its API to our kubectl function",
+    )
+    cluster_addons: tuple[str, ...] = Field(
+        default=("coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"),
+        description="add-ons that `cluster_name` has; they are left alone, and the others become the stack's",
+    )
+    cluster_has_neuron: bool = Field(
+        default=False,
+        description=(
+            "whether `cluster_name` hands out Neuron devices already, in the way of serving.allocation; else"
+            " the stack installs Neuron's chart"
+        ),
+    )
+    kubectl_role_arn: str | None = Field(
+        default=None,
+        pattern=ROLE_ARN,
+        description=(
+            "role of yours that may administer `cluster_name` and that Lambda may assume; else a role of the"
+            " stack gets an access entry"
         ),
     )
     bucket: str | None = Field(

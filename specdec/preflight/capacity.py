@@ -23,14 +23,18 @@ _CONSOLE = (
 
 
 def quota(scope: Scope) -> Iterator[Finding]:
-    """On-demand and reserved nodes count against a vCPU quota, Capacity Blocks against one of their own."""
+    """On-demand and reserved nodes count against a vCPU quota, spot nodes and Capacity Blocks against their
+    own.
+    """
     capacity, instance = scope.experiment.capacity, scope.experiment.instance
     if capacity.purchase != "capacity-block":
+        spot = capacity.purchase == "spot"
+        number = instance.quota_spot if spot else instance.quota_on_demand
         yield judge_quota(
-            _quota(scope, instance.quota_on_demand),
+            _quota(scope, number),
             needed=capacity.max_nodes * instance.vcpus,
-            unit=f"vCPUs of {instance.family[:3]} instances",
-            quota=instance.quota_on_demand,
+            unit=f"vCPUs of {instance.family[:3]} {'spot ' if spot else ''}instances",
+            quota=number,
             region=scope.region,
         )
     elif instance.quota_blocks is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from specdec.aws import DeniedError, calls, unexpected
 from specdec.errors import NoAccessError, SpecdecError
 from specdec.preflight.finding import Finding, Scope
-from specdec.pricing.items import items
+from specdec.pricing.items import PRICED_ON_DEMAND, items
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ def price_in(products: list[str]) -> float | None:
 def cost(scope: Scope) -> Iterator[Finding]:
     """What an hour of the deployed experiment costs, as far as AWS tells."""
     capacity = scope.experiment.capacity
-    own = scope.experiment.cost.node_usd_per_hour is not None or capacity.purchase == "capacity-block"
+    own = scope.experiment.cost.node_usd_per_hour is not None or capacity.purchase not in PRICED_ON_DEMAND
     kinds = (
         [capacity.system_instance_type] if own else [capacity.instance_type, capacity.system_instance_type]
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from specdec.catalog.chips import WITHOUT_RESERVATION
 from specdec.catalog.instances import INSTANCES
 from specdec.catalog.prices import known_price
 from specdec.experiment.reading import mistakes_in
@@ -176,7 +177,7 @@ def moved_to(experiment: Experiment, instance: Instance, devices: int, region: s
         }
     )
     place = experiment.placement[region].model_copy(
-        update={"reservation_id": None if purchase == "on-demand" else "cr-0"}
+        update={"reservation_id": None if purchase in WITHOUT_RESERVATION else "cr-0"}
     )
     return experiment.model_copy(
         update={

@@ -56,12 +56,16 @@ class NodeCost:
     date: str
 
 
+PRICED_ON_DEMAND = ("on-demand", "reservation")
+"""Ways to buy at AWS's on-demand price."""
+
+
 def node_cost(experiment: Experiment, region: str, *, asked_usd_per_hour: float | None = None) -> NodeCost:
     """Price of an accelerator node: the experiment's own, else AWS's answer, else what the catalogue has
     seen.
     """
     own = experiment.cost.node_usd_per_hour is not None
-    if asked_usd_per_hour is not None and not own and experiment.capacity.purchase != "capacity-block":
+    if asked_usd_per_hour is not None and not own and experiment.capacity.purchase in PRICED_ON_DEMAND:
         return _told(asked_usd_per_hour, region)
     price = experiment.price(region)
     if price is None:

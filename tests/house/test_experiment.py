@@ -96,6 +96,16 @@ def test_capacity_block_without_a_reservation() -> None:
     assert "capacity-block" in found["placement.us-east-2.reservation_id"][1]
 
 
+def test_spot_needs_no_reservation_and_takes_none() -> None:
+    spot = ('purchase = "on-demand"', 'purchase = "spot"')
+    changed = parse(DEFAULT.read_text(encoding="utf-8").replace(*spot))
+    price = changed.price("us-east-2")
+    assert price is not None
+    assert price.purchase == "spot"
+    found = mistakes(spot, ("[placement.us-east-2]", '[placement.us-east-2]\nreservation_id = "cr-0123"'))
+    assert "purchase is 'spot'" in found["placement.us-east-2.reservation_id"][1]
+
+
 def test_a_region_without_the_instance_type_is_refused_with_the_known_ones() -> None:
     found = mistakes(('regions = ["us-east-2"]', 'regions = ["eu-west-1"]'))
     assert "us-east-2" in found["regions"][2]

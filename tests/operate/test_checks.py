@@ -100,6 +100,14 @@ def test_quota_in_vcpus_of_the_largest_group(aws: StubbedAws, value: float, leve
     assert level == "ok" or "L-2C3B7624 --desired-value 192" in (found.remedy or "")
 
 
+def test_spot_nodes_count_against_their_own_quota(aws: StubbedAws) -> None:
+    aws.answers("service-quotas", "get_service_quota", {"Quota": {"Value": 64.0}})
+    spot = experiment_with(('purchase = "on-demand"', 'purchase = "spot"'))
+    (found,) = capacity.quota(scope_of(aws, spot))
+    assert (found.level, found.what) == ("blocker", "64 vCPUs of Trn spot instances allowed, 192 needed")
+    assert "L-6B0D517C" in (found.remedy or "")
+
+
 def test_a_quota_never_raised_has_its_default(aws: StubbedAws) -> None:
     aws.fails("service-quotas", "get_service_quota", "NoSuchResourceException")
     aws.answers("service-quotas", "get_aws_default_service_quota", {"Quota": {"Value": 0.0}})

@@ -200,7 +200,7 @@ CASES = {
         "",
         "capacity.purchase",
         "capacity-block",
-        "Use one of on-demand, reservation",
+        "Use one of on-demand, reservation, spot",
     ),
     "eight devices on a node of one": (
         [("trn2.48xlarge", "trn2.3xlarge")],

@@ -63,6 +63,12 @@ def test_sizes_are_in_order(desired: int) -> None:
     assert accelerators(found)[0]["ScalingConfig"] == {"MinSize": 0, "DesiredSize": desired, "MaxSize": 3}
 
 
+def test_a_spot_group_is_spot_and_names_no_reservation() -> None:
+    group, launch = accelerators(template(('purchase = "on-demand"', 'purchase = "spot"')))
+    assert (group["CapacityType"], group["NodegroupName"]) == ("SPOT", "accelerator-us-east-2b-spot")
+    assert not {"InstanceMarketOptions", "CapacityReservationSpecification"} & launch.keys()
+
+
 def test_an_update_does_not_wait_for_a_second_accelerator_node() -> None:
     assert accelerators(template())[0]["UpdateConfig"] == {"MaxUnavailable": 1, "UpdateStrategy": "MINIMAL"}
 
