@@ -17,7 +17,7 @@ from trainium_constructs.access import PodAccess
 from trainium_constructs.account_rules import follow_account_rules
 from trainium_constructs.addons import NodeAddons, PodAddons
 from trainium_constructs.alarms import Alarms
-from trainium_constructs.cluster import Cluster
+from trainium_constructs.cluster import Cluster, ExistingCluster
 from trainium_constructs.dashboards import Dashboards
 from trainium_constructs.efa import Efa
 from trainium_constructs.guards import Budget, ScaleDown
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from constructs import Construct
 
     from specdec.experiment.fields import Account, Experiment
+    from trainium_constructs.cluster import AnyCluster
 
 
 class ExperimentStack(cdk.Stack):
@@ -68,22 +69,21 @@ class ExperimentStack(cdk.Stack):
         trainium_nodes = self._trainium_nodes(cluster, network, role)
         pod_addons = PodAddons(self, "PodAddons", cluster=cluster)
         observability = Observability(self, "Observability", cluster=cluster)
-        devices = NeuronDevices(
-            self, "NeuronDevices", cluster=cluster.cluster, allocation=experiment.serving.allocation
-        )
+        devices = self._devices(cluster)
         access = self._access(cluster, store)
 
         for nodes in (system_nodes, trainium_nodes):
             nodes.node.add_dependency(network, node_addons, logs)
         pod_addons.node.add_dependency(system_nodes)
         observability.node.add_dependency(system_nodes, logs)
-        devices.node.add_dependency(system_nodes, trainium_nodes)
+        if devices is not None:
+            devices.node.add_dependency(system_nodes, trainium_nodes)
 
         notify = experiment.guards.notify
         notices = Notices(self, "Notices", notify=notify) if notify else None
         self._guards(cluster, trainium_nodes, notices)
         workloads = self._workloads(cluster, store)
-        workloads.node.add_dependency(devices, pod_addons, access, store)
+        workloads.node.add_dependency(devices or trainium_nodes, pod_addons, access, store)
         alarms = self._watching(cluster, system_nodes, trainium_nodes, workloads)
         if notices is not None:
             notices.follow(alarms.all)
@@ -122,8 +122,20 @@ class ExperimentStack(cdk.Stack):
             key_arn=self._place.kms_key_arn,
         )
 
-    def _cluster(self, network: Network | ExistingNetwork) -> Cluster:
-        fields = self._experiment.cluster
+    def _cluster(self, network: Network | ExistingNetwork) -> AnyCluster:
+        fields, place = self._experiment.cluster, self._place
+        if place.cluster_name is not None and place.cluster_security_group_id is not None:
+            return ExistingCluster(
+                self,
+                "Cluster",
+                name=place.cluster_name,
+                vpc=network.vpc,
+                security_group_id=place.cluster_security_group_id,
+                kubernetes_version=fields.kubernetes_version,
+                addon_versions=fields.addon_versions,
+                existing_addons=place.cluster_addons,
+                kubectl_role_arn=place.kubectl_role_arn,
+            )
         return Cluster(
             self,
             "Cluster",
@@ -138,12 +150,22 @@ class ExperimentStack(cdk.Stack):
             key_arn=self._place.kms_key_arn,
         )
 
-    def _container_logs(self, cluster: Cluster) -> ContainerLogs:
+    def _devices(self, cluster: AnyCluster) -> NeuronDevices | None:
+        if self._place.cluster_has_neuron:
+            return None
+        return NeuronDevices(
+            self,
+            "NeuronDevices",
+            cluster=cluster.cluster,
+            allocation=self._experiment.serving.allocation,
+        )
+
+    def _container_logs(self, cluster: AnyCluster) -> ContainerLogs:
         retention = retention_days(self._experiment.cluster.log_retention_days)
         return ContainerLogs(self, "ContainerLogs", cluster=cluster, retention=retention)
 
     def _system_nodes(
-        self, cluster: Cluster, network: Network | ExistingNetwork, role: iam.Role
+        self, cluster: AnyCluster, network: Network | ExistingNetwork, role: iam.Role
     ) -> SystemNodes:
         return SystemNodes(
             self,
@@ -156,7 +178,7 @@ class ExperimentStack(cdk.Stack):
         )
 
     def _trainium_nodes(
-        self, cluster: Cluster, network: Network | ExistingNetwork, role: iam.Role
+        self, cluster: AnyCluster, network: Network | ExistingNetwork, role: iam.Role
     ) -> TrainiumNodes:
         capacity = self._experiment.capacity
         efa = None
@@ -193,7 +215,7 @@ class ExperimentStack(cdk.Stack):
         """
         return self._experiment.fixed_tags()
 
-    def _access(self, cluster: Cluster, store: ModelStore) -> PodAccess:
+    def _access(self, cluster: AnyCluster, store: ModelStore) -> PodAccess:
         return PodAccess(
             self,
             "PodAccess",
@@ -205,7 +227,7 @@ class ExperimentStack(cdk.Stack):
             key_arn=self._place.kms_key_arn,
         )
 
-    def _guards(self, cluster: Cluster, nodes: TrainiumNodes, notices: Notices | None) -> None:
+    def _guards(self, cluster: AnyCluster, nodes: TrainiumNodes, notices: Notices | None) -> None:
         guards, capacity = self._experiment.guards, self._experiment.capacity
         if guards.scale_down_at is not None or guards.scale_down_every_hours:
             scale_down = ScaleDown(
@@ -230,7 +252,7 @@ class ExperimentStack(cdk.Stack):
             Budget(
                 self,
                 "Budget",
-                name=cluster.name,
+                name=self._experiment.stack_name(self._region),
                 monthly_usd=guards.monthly_budget_usd,
                 topic=notices.topic,
                 region=self._region,
@@ -238,7 +260,7 @@ class ExperimentStack(cdk.Stack):
                 experiment=self._experiment.name,
             )
 
-    def _workloads(self, cluster: Cluster, store: ModelStore) -> Workloads:
+    def _workloads(self, cluster: AnyCluster, store: ModelStore) -> Workloads:
         experiment = self._experiment
         built = charts.build(experiment, region=self._region, bucket=store.bucket.bucket_name)
         return Workloads(
@@ -254,7 +276,7 @@ class ExperimentStack(cdk.Stack):
         )
 
     def _watching(
-        self, cluster: Cluster, system_nodes: SystemNodes, nodes: TrainiumNodes, workloads: Workloads
+        self, cluster: AnyCluster, system_nodes: SystemNodes, nodes: TrainiumNodes, workloads: Workloads
     ) -> Alarms:
         experiment = self._experiment
         alarms = Alarms(
@@ -270,6 +292,7 @@ class ExperimentStack(cdk.Stack):
             self,
             "Dashboards",
             experiment=experiment.name,
+            name=experiment.stack_name(self._region),
             cluster=cluster,
             system_nodes=system_nodes,
             accelerators=nodes,
@@ -285,24 +308,13 @@ class ExperimentStack(cdk.Stack):
         )
         return alarms
 
-    def _outputs(self, cluster: Cluster, store: ModelStore, logs: ContainerLogs) -> None:
-        name, region = cluster.name, self._region
+    def _outputs(self, cluster: AnyCluster, store: ModelStore, logs: ContainerLogs) -> None:
+        name, region = self._experiment.stack_name(self._region), self._region
         Outputs(
             self,
             "Outputs",
             values={
-                "Kubeconfig": (
-                    f"aws eks update-kubeconfig --name {name} --region {region}",
-                    "Lets kubectl reach the cluster",
-                ),
-                "Tunnel": (
-                    cluster.tunnel(region),
-                    "Forwards port 8443 here to the private API endpoint, by Session Manager; leave it open",
-                ),
-                "KubectlThroughTunnel": (
-                    cluster.through_tunnel(region),
-                    "After Kubeconfig, with the tunnel open: points kubectl at it",
-                ),
+                **cluster.reach(region),
                 "Dashboard": (Dashboards.url(name), "Speculative against baseline"),
                 "MachineDashboard": (
                     Dashboards.url(f"{name}-machine"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from aws_cdk import aws_s3 as s3
 
-    from trainium_constructs.cluster import Cluster
+    from trainium_constructs.cluster import AnyCluster
 
 
 class PodAccess(Construct):
@@ -36,7 +36,7 @@ class PodAccess(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        cluster: Cluster,
+        cluster: AnyCluster,
         bucket: s3.IBucket,
         namespace: str,
         metric_namespaces: Sequence[str],

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from aws_cdk import aws_iam as iam
 
-    from trainium_constructs.cluster import Cluster
+    from trainium_constructs.cluster import AnyCluster
 
-_CNI_ACCOUNT = "aws-node"
+_CNI, _CNI_ACCOUNT = "vpc-cni", "aws-node"
 
 
 def addon(
@@ -25,12 +25,12 @@ def addon(
     construct_id: str,
     *,
     name: str,
-    cluster: Cluster,
+    cluster: AnyCluster,
     configuration: Mapping[str, Any] | None = None,
     role: iam.Role | None = None,
     service_account: str | None = None,
-) -> eks.CfnAddon:
-    """One add-on.
+) -> eks.CfnAddon | None:
+    """One add-on; None where the cluster has it already, which is then left alone.
 
     The higher-level construct of the CDK knows neither conflict resolution nor Pod Identity, so this is the
     plain resource.
@@ -44,6 +44,8 @@ def addon(
         role: role that the add-on's pods assume through Pod Identity.
         service_account: the Kubernetes service account of those pods.
     """
+    if name in cluster.existing_addons:
+        return None
     identity = None
     if role is not None and service_account is not None:
         identity = [
@@ -68,7 +70,7 @@ class NodeAddons(Construct):
     this.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, cluster: Cluster) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, cluster: AnyCluster) -> None:
         super().__init__(scope, construct_id)
         agent = addon(
             self,
@@ -77,6 +79,12 @@ class NodeAddons(Construct):
             cluster=cluster,
         )
         addon(self, "KubeProxy", name="kube-proxy", cluster=cluster)
+        if _CNI not in cluster.existing_addons:
+            self._cni(cluster, agent)
+        # Tells EKS which node to repair.
+        addon(self, "NodeMonitoring", name="eks-node-monitoring-agent", cluster=cluster)
+
+    def _cni(self, cluster: AnyCluster, agent: eks.CfnAddon | None) -> None:
         role = pod_role(
             self,
             "VpcCniRole",
@@ -92,22 +100,21 @@ class NodeAddons(Construct):
         cni = addon(
             self,
             "VpcCni",
-            name="vpc-cni",
+            name=_CNI,
             cluster=cluster,
             # Without it the CNI accepts NetworkPolicy objects and enforces none.
             configuration={"enableNetworkPolicy": "true"},
             role=role,
             service_account=_CNI_ACCOUNT,
         )
-        cni.node.add_dependency(agent)
-        # Tells EKS which node to repair.
-        addon(self, "NodeMonitoring", name="eks-node-monitoring-agent", cluster=cluster)
+        if cni is not None and agent is not None:
+            cni.node.add_dependency(agent)
 
 
 class PodAddons(Construct):
     """What pods need besides nodes: names, and buckets as volumes. Needs the system nodes."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, cluster: Cluster) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, cluster: AnyCluster) -> None:
         super().__init__(scope, construct_id)
         addon(self, "CoreDns", name="coredns", cluster=cluster)
         # The driver gets no role of its own: a volume is read with the credentials of the pod that mounts it.

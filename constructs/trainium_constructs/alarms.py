@@ -15,7 +15,7 @@ from specdec.publish import series
 from trainium_constructs import container_insights as insights
 
 if TYPE_CHECKING:
-    from trainium_constructs.cluster import Cluster
+    from trainium_constructs.cluster import AnyCluster
     from trainium_constructs.node_groups import SystemNodes
     from trainium_constructs.workloads import Workloads
 
@@ -49,7 +49,7 @@ class Alarms(Construct):
         id: str,  # noqa: A002 (the CDK's own name for it)
         *,
         experiment: str,
-        cluster: Cluster,
+        cluster: AnyCluster,
         system_nodes: SystemNodes,
         workloads: Workloads,
         unready_minutes: int = 120,

@@ -23,7 +23,7 @@ from trainium_constructs.machine_charts import MachineCharts
 
 if TYPE_CHECKING:
     from trainium_constructs.alarms import Alarms
-    from trainium_constructs.cluster import Cluster
+    from trainium_constructs.cluster import AnyCluster
     from trainium_constructs.node_groups import SystemNodes
     from trainium_constructs.trainium_nodes import TrainiumNodes
     from trainium_constructs.workloads import Workloads
@@ -42,8 +42,9 @@ class Dashboards(Construct):
         scope: parent.
         id: construct id.
         experiment: experiment name, the value of the Experiment dimension.
-        cluster: the cluster. The first dashboard has its name, the second is ``<name>-machine``; dashboard
-            names are unique in an account, and that of the cluster contains the region.
+        name: of the first dashboard; the second is ``<name>-machine``. Dashboard names are unique in an
+            account, so it contains the region.
+        cluster: the cluster.
         system_nodes: the nodes that are not accelerator nodes.
         accelerators: the accelerator nodes.
         workloads: the servers.
@@ -64,7 +65,8 @@ class Dashboards(Construct):
         id: str,  # noqa: A002 (the CDK's own name for it)
         *,
         experiment: str,
-        cluster: Cluster,
+        name: str,
+        cluster: AnyCluster,
         system_nodes: SystemNodes,
         accelerators: TrainiumNodes,
         workloads: Workloads,
@@ -90,7 +92,7 @@ class Dashboards(Construct):
         dashboard(
             self,
             "Experiment",
-            name=cluster.name,
+            name=name,
             shows="P7D",
             rows=[
                 [text(texts.FIRST, 3)],
@@ -111,7 +113,7 @@ class Dashboards(Construct):
         dashboard(
             self,
             "Machine",
-            name=f"{cluster.name}-machine",
+            name=f"{name}-machine",
             shows="PT12H",
             rows=[
                 [alarm_states("Alarms", [alarm.alarm_arn for alarm in alarms.all])],

@@ -18,7 +18,7 @@ from trainium_constructs.roles import service_role
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainium_constructs.cluster import Cluster
+    from trainium_constructs.cluster import AnyCluster
 
 
 _RESIZE, _PUBLISH = "eks:updateNodegroupConfig", "sns:publish"
@@ -53,7 +53,7 @@ class ScaleDown(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        cluster: Cluster,
+        cluster: AnyCluster,
         node_groups: Mapping[str, str],
         max_nodes: int,
         at: str | None,

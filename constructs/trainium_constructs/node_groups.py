@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from aws_cdk import aws_iam as iam
 
-    from trainium_constructs.cluster import Cluster
+    from trainium_constructs.cluster import AnyCluster
 
 ROLE_LABEL = "specdec/nodes"
 """Node label; its value is ``system`` or ``accelerator``."""
@@ -82,7 +82,7 @@ class SystemNodes(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        cluster: Cluster,
+        cluster: AnyCluster,
         role: iam.Role,
         subnet_ids: Sequence[str],
         instance_type: str,

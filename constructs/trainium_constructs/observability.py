@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_logs as logs
@@ -12,35 +12,40 @@ from trainium_constructs.addons import addon
 from trainium_constructs.roles import pod_role
 
 if TYPE_CHECKING:
-    from trainium_constructs.cluster import Cluster
+    from trainium_constructs.cluster import AnyCluster
 
+_ADDON = "amazon-cloudwatch-observability"
 _AGENT_ACCOUNT = "cloudwatch-agent"
 _KINDS = ("application", "dataplane", "host", "performance")
 
 
 class ContainerLogs(Construct):
     """The four log groups of Container Insights, created before an agent does it without a retention and
-    outside the stack.
+    outside the stack. Where the agent is there already, they are too.
 
     Attributes:
         application: where the output of containers goes.
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, cluster: Cluster, retention: logs.RetentionDays
+        self, scope: Construct, construct_id: str, *, cluster: AnyCluster, retention: logs.RetentionDays
     ) -> None:
         super().__init__(scope, construct_id)
+        names = {kind: f"/aws/containerinsights/{cluster.name}/{kind}" for kind in _KINDS}
+        if _ADDON in cluster.existing_addons:
+            self.application = logs.LogGroup.from_log_group_name(self, "Application", names["application"])
+            return
         groups = {
             kind: logs.LogGroup(
                 self,
                 kind.title(),
-                log_group_name=f"/aws/containerinsights/{cluster.name}/{kind}",
+                log_group_name=name,
                 retention=retention,
                 removal_policy=cdk.RemovalPolicy.DESTROY,
             )
-            for kind in _KINDS
+            for kind, name in names.items()
         }
-        self.application = groups["application"]
+        self.application = cast("logs.ILogGroup", groups["application"])
 
 
 class Observability(Construct):
@@ -50,8 +55,10 @@ class Observability(Construct):
     of the newer OpenTelemetry pipeline are not.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, cluster: Cluster) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, cluster: AnyCluster) -> None:
         super().__init__(scope, construct_id)
+        if _ADDON in cluster.existing_addons:
+            return
         role = pod_role(
             self,
             "AgentRole",
@@ -67,7 +74,7 @@ class Observability(Construct):
         addon(
             self,
             "CloudWatch",
-            name="amazon-cloudwatch-observability",
+            name=_ADDON,
             cluster=cluster,
             configuration={
                 "containerInsights": {"enabled": True},

@@ -155,8 +155,12 @@ class Experiment(Section):
         return -(-devices // INSTANCES[self.capacity.instance_type].devices)
 
     def stack_name(self, region: str) -> str:
-        """CloudFormation stack, cluster and dashboard name in one region."""
+        """CloudFormation stack and dashboard name in one region, and of its cluster unless one exists."""
         return f"{self.name}-{region}"
+
+    def cluster_name(self, region: str) -> str:
+        """The Kubernetes cluster in one region: one that exists, else the stack's own."""
+        return self.placement[region].cluster_name or self.stack_name(region)
 
     def resource_tags(self) -> dict[str, str]:
         """Tags of everything in the account: whose it is, and what a cost report needs to tell experiments

@@ -49,7 +49,7 @@ class Kubectl:
             )
         self._kubectl = executable
         self._clients = clients
-        self._name = experiment.stack_name(region)
+        self._name = experiment.cluster_name(region)
         with calls():
             try:
                 cluster = clients("eks").describe_cluster(name=self._name)["cluster"]

@@ -52,7 +52,8 @@ def group_of(experiment: Experiment, region: str, clients: Clients) -> tuple[str
         SpecdecError: no such cluster or group: not deployed.
         NoAccessError: the caller may not ask.
     """
-    cluster = experiment.stack_name(region)
+    cluster = experiment.cluster_name(region)
+    shared = cluster != experiment.stack_name(region)
     with calls():
         try:
             names = pages(clients("eks"), "list_nodegroups", "nodegroups", clusterName=cluster)
@@ -60,15 +61,17 @@ def group_of(experiment: Experiment, region: str, clients: Clients) -> tuple[str
             if code(error) != "ResourceNotFoundException":
                 raise
             names = []
-        groups = [name for name in names if name.startswith(PREFIX)]
-        if not groups:
-            raise SpecdecError(
-                f"no accelerator nodes in {region}: {cluster} is not deployed",
-                remedy=f"uv run npx cdk deploy {cluster}",
-            )
-        return (
-            groups[0],
-            clients("eks").describe_nodegroup(clusterName=cluster, nodegroupName=groups[0])["nodegroup"],
+        for name in names:
+            if not name.startswith(PREFIX):
+                continue
+            group = clients("eks").describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
+            # A cluster that others use too may have accelerator nodes of theirs.
+            if not shared or group.get("tags", {}).get("experiment") == experiment.name:
+                return name, group
+        stack = experiment.stack_name(region)
+        raise SpecdecError(
+            f"no accelerator nodes in {region}: {stack} is not deployed",
+            remedy=f"uv run npx cdk deploy {stack}",
         )
 
 
@@ -89,7 +92,7 @@ def resize(experiment: Experiment, region: str, clients: Clients, *, nodes: int)
     with calls():
         try:
             clients("eks").update_nodegroup_config(
-                clusterName=experiment.stack_name(region),
+                clusterName=experiment.cluster_name(region),
                 nodegroupName=name,
                 scalingConfig={"minSize": 0, "maxSize": largest, "desiredSize": nodes},
             )
@@ -175,7 +178,7 @@ def _capacity(name: str, group: dict[str, Any], wanted: int) -> Step:
 
 def _instances(experiment: Experiment, region: str, clients: Clients, name: str, wanted: int) -> Step:
     filters = [
-        {"Name": "tag:eks:cluster-name", "Values": [experiment.stack_name(region)]},
+        {"Name": "tag:eks:cluster-name", "Values": [experiment.cluster_name(region)]},
         {"Name": "tag:eks:nodegroup-name", "Values": [name]},
         {"Name": "instance-state-name", "Values": ["pending", "running"]},
     ]

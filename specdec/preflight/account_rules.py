@@ -139,9 +139,9 @@ def judge_key(arn: str, facts: Mapping[str, Any], policy: Mapping[str, Any], *, 
         )
     account = arn.split(":")[4]
     missing: list[str] = []
-    if not any(_lets(statement, account) for statement in _statements(policy)):
+    if not any(_lets(statement, account) for statement in statements_of(policy)):
         missing.append(f"the account's own IAM policies (principal arn:aws:iam::{account}:root)")
-    if not any(_lets(statement, f"logs.{region}.amazonaws.com") for statement in _statements(policy)):
+    if not any(_lets(statement, f"logs.{region}.amazonaws.com") for statement in statements_of(policy)):
         missing.append(f"logs.{region}.amazonaws.com")
     if missing:
         return Finding(
@@ -153,7 +153,8 @@ def judge_key(arn: str, facts: Mapping[str, Any], policy: Mapping[str, Any], *, 
     return Finding("key", "ok", f"{arn} is enabled, and its policy lets the stack and its logs use it")
 
 
-def _statements(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
+def statements_of(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Statements of a policy, which may hold one by itself."""
     statements = policy.get("Statement", [])
     return [statements] if isinstance(statements, dict) else statements
 
