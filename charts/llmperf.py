@@ -19,7 +19,6 @@ from constructs import Construct
 from charts.names import BENCHMARK, labels, service_url
 from charts.objects import (
     OWN_BUCKET,
-    PYTHON_IMAGE,
     digest,
     empty_dir,
     environment,
@@ -30,6 +29,7 @@ from charts.objects import (
     restricted,
 )
 from charts.vllm_service import STAGING_SECONDS
+from specdec.catalog.sources import PYTHON_IMAGE
 from specdec.errors import BadInputError, Mistake
 from specdec.experiment.prompt_fit import misfits
 from specdec.prompts.files import read as read_prompts
@@ -177,6 +177,7 @@ class LlmPerf(cdk8s.Chart):
             "STACK": experiment.stack_name(region),
             # A server waits for its weights before it starts.
             "WAIT_SECONDS": str(experiment.serving.startup_minutes * 60 + STAGING_SECONDS),
+            **experiment.network.benchmark(region),
         }
         steps = [
             f"python -m tarfile -e {HOME}/code.tar.bz2 /work/code",
@@ -185,7 +186,7 @@ class LlmPerf(cdk8s.Chart):
         ]
 
         def pod(bucket: str) -> k8s.PodSpec:
-            return _pod(files, list(prompts), steps, {**values, "BUCKET": bucket}, experiment)
+            return _pod(files, list(prompts), steps, {**values, "BUCKET": bucket}, experiment, region)
 
         named = pod(experiment.placement[region].bucket or OWN_BUCKET)
         k8s.KubeJob(
@@ -250,7 +251,12 @@ def _ignoring_disruptions() -> k8s.PodFailurePolicy:
 
 
 def _pod(
-    files: str, prompts: list[str], steps: list[str], values: dict[str, str], experiment: Experiment
+    files: str,
+    prompts: list[str],
+    steps: list[str],
+    values: dict[str, str],
+    experiment: Experiment,
+    region: str,
 ) -> k8s.PodSpec:
     parts = [k8s.VolumeProjection(config_map=k8s.ConfigMapProjection(name=name)) for name in prompts]
     own = [k8s.Volume(name="prompts", projected=k8s.ProjectedVolumeSource(sources=parts))] if prompts else []
@@ -270,7 +276,7 @@ def _pod(
         containers=[
             k8s.Container(
                 name="benchmark",
-                image=PYTHON_IMAGE,
+                image=experiment.network.image(PYTHON_IMAGE, region),
                 command=["bash", "-o", "pipefail", "-c", " && ".join(steps)],
                 working_dir="/work",
                 env=environment(values),

@@ -10,7 +10,6 @@ from constructs import Construct
 
 from charts.names import STAGER, labels
 from charts.objects import (
-    AWS_CLI_IMAGE,
     OWN_BUCKET,
     digest,
     empty_dir,
@@ -22,6 +21,7 @@ from charts.objects import (
     restricted,
     script,
 )
+from specdec.catalog.sources import AWS_CLI_IMAGE
 from specdec.serving.layout import MODEL_MARKER, model_prefix
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 SCRIPT = "stage.sh"
 DISK = "60Gi"
 """Scratch for the file in transit; the largest file of a model must fit twice."""
+
+_HUB = "${HUB:-https://huggingface.co}"
 
 DEADLINE_SECONDS = 4 * 3600
 RETRIES = 6
@@ -48,6 +50,9 @@ class ModelStaging(cdk8s.Chart):
     ) -> None:
         super().__init__(scope, id_, disable_resource_name_hashes=True)
         text = script(SCRIPT)
+        network = experiment.network
+        if not network.internet:
+            text = text.replace(_HUB, "${HUB:?network.model_hub is not set}")
         config_map = f"stage-{digest([text])}"
         k8s.KubeConfigMap(
             self, "script", metadata=metadata(config_map, labels("stage", "stager")), data={SCRIPT: text}
@@ -63,11 +68,13 @@ class ModelStaging(cdk8s.Chart):
                 "PREFIX": model_prefix(model, facts.revision),
                 "REVISION": facts.revision,
                 "TMPDIR": "/scratch",
+                **network.staging(region),
             }
             slug = model.rsplit("/", 1)[-1].lower().replace(".", "-").replace("_", "-")[:30].strip("-")
             kept = experiment.placement[region].bucket
+            image = network.image(AWS_CLI_IMAGE, region)
             accelerator = experiment.capacity.instance_type
-            named = self._pod(config_map, {**values, "BUCKET": kept or OWN_BUCKET}, accelerator)
+            named = self._pod(config_map, {**values, "BUCKET": kept or OWN_BUCKET}, accelerator, image)
             name = job_name(f"stage-{slug}", named)
             selector = labels(name, "stager")
             k8s.KubeJob(
@@ -79,13 +86,13 @@ class ModelStaging(cdk8s.Chart):
                     backoff_limit=RETRIES,
                     template=k8s.PodTemplateSpec(
                         metadata=k8s.ObjectMeta(labels=selector),
-                        spec=self._pod(config_map, {**values, "BUCKET": bucket}, accelerator),
+                        spec=self._pod(config_map, {**values, "BUCKET": bucket}, accelerator, image),
                     ),
                 ),
             )
 
     @staticmethod
-    def _pod(config_map: str, values: dict[str, str], accelerator: str) -> k8s.PodSpec:
+    def _pod(config_map: str, values: dict[str, str], accelerator: str, image: str) -> k8s.PodSpec:
         return k8s.PodSpec(
             affinity=off_instances(accelerator),
             automount_service_account_token=False,
@@ -99,7 +106,7 @@ class ModelStaging(cdk8s.Chart):
             containers=[
                 k8s.Container(
                     name="stage",
-                    image=AWS_CLI_IMAGE,
+                    image=image,
                     command=["bash", f"/opt/specdec/{SCRIPT}"],
                     env=environment(values),
                     resources=k8s.ResourceRequirements(

@@ -12,18 +12,6 @@ from charts.names import INSTANCE_TYPE_LABEL, NAMESPACE, short_hash
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
-AWS_CLI_IMAGE = (
-    "public.ecr.aws/aws-cli/aws-cli:2.37.0"
-    "@sha256:337494c2047176fe9abcf45a5d1eaf1c2c62cae40953284fb1143b5c6170f065"
-)
-"""AWS CLI with bash, curl and jq. Tag and digest agree in three independent public sources (2026-11-29)."""
-
-PYTHON_IMAGE = (
-    "public.ecr.aws/docker/library/python:3.12-slim"
-    "@sha256:dddfd7e07f9d15aeeca61529320492139d21cac7f0070c00609243e51e4e0016"
-)
-"""Stock Python 3.12. Digest of the tag as of 2026-10-04, in two independent public sources."""
-
 
 def script(name: str) -> str:
     """Text of one of the scripts that run in pods."""

@@ -16,7 +16,8 @@ from constructs import Construct
 from charts.device_claims import pod_devices
 from charts.model_storage import claim_name
 from charts.names import BENCHMARK, CLIENT_LABEL, INSTANCE_TYPE_LABEL, NAMESPACE, PORT, SERVER, labels
-from charts.objects import AWS_CLI_IMAGE, digest, metadata, script
+from charts.objects import digest, metadata, script
+from specdec.catalog.sources import AWS_CLI_IMAGE
 from specdec.serving import artifact_configuration, artifact_path, command_line
 from specdec.serving.artifact import expected_library_configuration
 from specdec.serving.command import ARTIFACT_DIR, SCRATCH_DIR, STORE
@@ -138,13 +139,14 @@ def deployment_spec(
 def _pod(experiment: Experiment, variant: Variant, *, region: str, bucket: str, scripts: str) -> Object:
     extra, _ = pod_devices(experiment, experiment.settings(variant).devices)
     artifact_environment = _artifact_environment(experiment, variant, region=region, bucket=bucket)
+    image = experiment.network.image(AWS_CLI_IMAGE, region)
     return {
         **(_beside_others() if _shares(experiment, variant) else {}),
         "automountServiceAccountToken": False,
         "containers": [
-            _server(experiment, variant),
+            _server(experiment, variant, region),
             {
-                **_companion("keep", "keep.sh", artifact_environment),
+                **_companion("keep", "keep.sh", artifact_environment, image),
                 # The pod is not ready, and so not measured, while its artifact is on its way to the bucket.
                 "readinessProbe": {
                     "exec": {"command": ["test", "-e", f"{ARTIFACT_DIR}.whole"]},
@@ -154,7 +156,7 @@ def _pod(experiment: Experiment, variant: Variant, *, region: str, bucket: str, 
             },
         ],
         "enableServiceLinks": False,
-        "initContainers": [_companion("restore", "restore.sh", artifact_environment)],
+        "initContainers": [_companion("restore", "restore.sh", artifact_environment, image)],
         "nodeSelector": {INSTANCE_TYPE_LABEL: experiment.capacity.instance_type},
         **extra,
         "serviceAccountName": SERVER,
@@ -190,7 +192,7 @@ def _beside_others() -> Object:
     return {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
 
 
-def _server(experiment: Experiment, variant: Variant) -> Object:
+def _server(experiment: Experiment, variant: Variant, region: str) -> Object:
     command = command_line(experiment, variant)
     devices = experiment.settings(variant).devices
     _, claims = pod_devices(experiment, devices)
@@ -209,7 +211,7 @@ def _server(experiment: Experiment, variant: Variant) -> Object:
     limits = {"memory": f"{memory}Gi", **huge, **claims.get("limits", {})}
     return {
         "name": "server",
-        "image": command.image,
+        "image": experiment.network.image(command.image, region),
         "command": ["bash", f"{HOME}/serve.sh"],
         "args": list(command.args),
         "env": _environment(environment),
@@ -250,10 +252,10 @@ def _server(experiment: Experiment, variant: Variant) -> Object:
     }
 
 
-def _companion(name: str, program: str, environment: dict[str, str]) -> Object:
+def _companion(name: str, program: str, environment: dict[str, str], image: str) -> Object:
     return {
         "name": name,
-        "image": AWS_CLI_IMAGE,
+        "image": image,
         "command": ["bash", f"{HOME}/{program}"],
         "env": [
             *_environment(environment),

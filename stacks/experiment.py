@@ -10,6 +10,8 @@ import charts
 from charts.names import NAMESPACE
 from specdec import metrics
 from specdec.catalog.instances import INSTANCES
+from specdec.catalog.sources import NEURON_CHART
+from specdec.experiment.endpoints import endpoints_of
 from specdec.llmperf import results
 from specdec.prompts import sets as prompts
 from specdec.publish import series
@@ -23,7 +25,7 @@ from trainium_constructs.efa import Efa
 from trainium_constructs.guards import Budget, ScaleDown
 from trainium_constructs.log_groups import own_function_logs, retention_days
 from trainium_constructs.model_store import ModelStore
-from trainium_constructs.network import ExistingNetwork, Network
+from trainium_constructs.network import ExistingNetwork, IsolatedNetwork, Network
 from trainium_constructs.neuron_devices import NeuronDevices
 from trainium_constructs.node_groups import SystemNodes, node_role
 from trainium_constructs.notices import Notices
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from specdec.experiment.fields import Account, Experiment
     from trainium_constructs.cluster import AnyCluster
+    from trainium_constructs.network import AnyNetwork
 
 
 class ExperimentStack(cdk.Stack):
@@ -59,7 +62,7 @@ class ExperimentStack(cdk.Stack):
 
         network = self._network()
         store = self._store()
-        if isinstance(network, Network):
+        if not isinstance(network, ExistingNetwork):
             network.reach_only(store.bucket)
         cluster = self._cluster(network)
         node_addons = NodeAddons(self, "NodeAddons", cluster=cluster)
@@ -100,10 +103,19 @@ class ExperimentStack(cdk.Stack):
             log_key_arn=self._place.kms_key_arn,
         )
 
-    def _network(self) -> Network | ExistingNetwork:
+    def _network(self) -> AnyNetwork:
         fields, place = self._experiment.cluster, self._place
         if place.vpc_id is not None:
             return ExistingNetwork(self, "Network", vpc_id=place.vpc_id, subnets=place.subnets)
+        if not self._experiment.network.internet:
+            return IsolatedNetwork(
+                self,
+                "Network",
+                cidr=fields.vpc_cidr,
+                zones=self._experiment.zones(self._region),
+                log_retention=retention_days(fields.log_retention_days),
+                endpoints=endpoints_of(self._experiment),
+            )
         return Network(
             self,
             "Network",
@@ -122,7 +134,7 @@ class ExperimentStack(cdk.Stack):
             key_arn=self._place.kms_key_arn,
         )
 
-    def _cluster(self, network: Network | ExistingNetwork) -> AnyCluster:
+    def _cluster(self, network: AnyNetwork) -> AnyCluster:
         fields, place = self._experiment.cluster, self._place
         if place.cluster_name is not None and place.cluster_security_group_id is not None:
             return ExistingCluster(
@@ -153,20 +165,21 @@ class ExperimentStack(cdk.Stack):
     def _devices(self, cluster: AnyCluster) -> NeuronDevices | None:
         if self._place.cluster_has_neuron:
             return None
+        network = self._experiment.network
         return NeuronDevices(
             self,
             "NeuronDevices",
             cluster=cluster.cluster,
             allocation=self._experiment.serving.allocation,
+            chart=network.chart(NEURON_CHART, self._region),
+            image=lambda name: network.image(name, self._region),
         )
 
     def _container_logs(self, cluster: AnyCluster) -> ContainerLogs:
         retention = retention_days(self._experiment.cluster.log_retention_days)
         return ContainerLogs(self, "ContainerLogs", cluster=cluster, retention=retention)
 
-    def _system_nodes(
-        self, cluster: AnyCluster, network: Network | ExistingNetwork, role: iam.Role
-    ) -> SystemNodes:
+    def _system_nodes(self, cluster: AnyCluster, network: AnyNetwork, role: iam.Role) -> SystemNodes:
         return SystemNodes(
             self,
             "SystemNodes",
@@ -177,9 +190,7 @@ class ExperimentStack(cdk.Stack):
             tags=self._fixed_tags,
         )
 
-    def _trainium_nodes(
-        self, cluster: AnyCluster, network: Network | ExistingNetwork, role: iam.Role
-    ) -> TrainiumNodes:
+    def _trainium_nodes(self, cluster: AnyCluster, network: AnyNetwork, role: iam.Role) -> TrainiumNodes:
         capacity = self._experiment.capacity
         efa = None
         if capacity.efa:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -115,45 +115,8 @@ class Network(Construct):
         return subnet
 
     def reach_only(self, bucket: s3.IBucket) -> None:
-        """Narrows the path to S3 to one bucket of ours and what AWS itself keeps there for nodes and stacks.
-
-        Sources: EKS user guide, "Private clusters" (image layers); CloudFormation user guide, "VPC endpoint
-        policies for custom resources"; Systems Manager user guide, "SSM Agent communications with S3".
-        """
-        everyone: list[iam.IPrincipal] = [cast("iam.IPrincipal", iam.AnyPrincipal())]
-        self._s3.add_to_policy(
-            iam.PolicyStatement(
-                sid="OwnBucket",
-                principals=everyone,
-                actions=["s3:*"],
-                resources=[bucket.bucket_arn, bucket.arn_for_objects("*")],
-            )
-        )
-        region = cdk.Aws.REGION
-        self._s3.add_to_policy(
-            iam.PolicyStatement(
-                sid="ReadWhatAwsKeeps",
-                principals=everyone,
-                actions=["s3:GetObject"],
-                resources=[
-                    f"arn:{cdk.Aws.PARTITION}:s3:::{name}/*"
-                    for name in (
-                        f"prod-{region}-starport-layer-bucket",
-                        f"al2023-repos-{region}-de612dc2",
-                        f"amazon-ssm-{region}",
-                        f"aws-ssm-{region}",
-                    )
-                ],
-            )
-        )
-        self._s3.add_to_policy(
-            iam.PolicyStatement(
-                sid="AnswerCloudFormation",
-                principals=everyone,
-                actions=["s3:PutObject"],
-                resources=[f"arn:{cdk.Aws.PARTITION}:s3:::cloudformation-custom-resource-response-*/*"],
-            )
-        )
+        """Narrows the path to S3 to one bucket of ours and what AWS itself keeps there."""
+        _reach_only(self._s3, bucket)
 
     def private_subnets(self) -> Sequence[str]:
         """Ids of the private subnets of the control plane's two zones."""
@@ -200,6 +163,143 @@ class ExistingNetwork(Construct):
     def node_subnet(self, zone: str) -> str:
         """Id of the accelerator nodes' subnet in one zone."""
         return self._nodes[zone]
+
+
+class IsolatedNetwork(Construct):
+    """A VPC without a way to the internet, behind the same attributes: endpoints of AWS's services stand for
+    the NAT gateway, and every subnet's only other route is to S3.
+
+    Args:
+        scope, construct_id, cidr, zones, log_retention: as of ``Network``.
+        endpoints: short names of the services that nodes, pods and the kubectl function call.
+
+    Attributes:
+        vpc: the VPC with the first two subnets as its private ones.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        cidr: str,
+        zones: Sequence[str],
+        log_retention: logs.RetentionDays,
+        endpoints: Sequence[str],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        first, _, _, *parts = ipaddress.IPv4Network(cidr).subnets(prefixlen_diff=_PART_BITS)
+        made = ec2.Vpc(
+            self,
+            "Vpc",
+            ip_addresses=ec2.IpAddresses.cidr(cidr),
+            availability_zones=list(zones[:2]),
+            subnet_configuration=[
+                ec2.SubnetConfiguration(
+                    name="private",
+                    subnet_type=ec2.SubnetType.PRIVATE_ISOLATED,
+                    cidr_mask=first.prefixlen,
+                )
+            ],
+        )
+        acknowledge(made, {"CloudFormation-Validate::W3010": "Accelerator capacity is in named zones"})
+        self._nodes = {
+            zone: ec2.PrivateSubnet(
+                self,
+                f"Nodes{zone[-1].upper()}",
+                vpc_id=made.vpc_id,
+                availability_zone=zone,
+                cidr_block=str(part),
+            )
+            for zone, part in zip(zones, parts, strict=False)
+        }
+        for subnet in self._nodes.values():
+            acknowledge(subnet, {"CloudFormation-Validate::W3010": "Accelerator capacity is in named zones"})
+        self._s3 = made.add_gateway_endpoint(
+            "S3",
+            service=ec2.GatewayVpcEndpointAwsService.S3,
+            subnets=[
+                ec2.SubnetSelection(subnets=[*made.isolated_subnets, *map(_as_subnet, self._nodes.values())])
+            ],
+        )
+        for service in endpoints:
+            made.add_interface_endpoint(
+                "".join(part.title() for part in service.replace(".", "-").split("-")),
+                service=ec2.InterfaceVpcEndpointAwsService(service),
+                subnets=ec2.SubnetSelection(subnets=made.isolated_subnets),
+            )
+        flow_logs = logs.LogGroup(
+            self, "FlowLogs", retention=log_retention, removal_policy=cdk.RemovalPolicy.DESTROY
+        )
+        made.add_flow_log("FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(flow_logs))
+        # The CDK calls subnets private only if they have a way out.
+        self.vpc: ec2.IVpc = ec2.Vpc.from_vpc_attributes(
+            self,
+            "Inside",
+            vpc_id=made.vpc_id,
+            availability_zones=list(zones[:2]),
+            private_subnet_ids=[subnet.subnet_id for subnet in made.isolated_subnets],
+            private_subnet_route_table_ids=[
+                subnet.route_table.route_table_id for subnet in made.isolated_subnets
+            ],
+        )
+
+    def reach_only(self, bucket: s3.IBucket) -> None:
+        """Narrows the path to S3 to one bucket of ours and what AWS itself keeps there."""
+        _reach_only(self._s3, bucket)
+
+    def private_subnets(self) -> Sequence[str]:
+        """Ids of the private subnets of the control plane's two zones."""
+        return [subnet.subnet_id for subnet in self.vpc.private_subnets]
+
+    def node_subnet(self, zone: str) -> str:
+        """Id of the accelerator nodes' subnet in one zone."""
+        return self._nodes[zone].subnet_id
+
+
+AnyNetwork: TypeAlias = Network | IsolatedNetwork | ExistingNetwork
+
+
+def _reach_only(endpoint: ec2.GatewayVpcEndpoint, bucket: s3.IBucket) -> None:
+    """Narrows the path to S3 to one bucket of ours and what AWS itself keeps there for nodes and stacks.
+
+    Sources: EKS user guide, "Private clusters" (image layers); CloudFormation user guide, "VPC endpoint
+    policies for custom resources"; Systems Manager user guide, "SSM Agent communications with S3".
+    """
+    everyone: list[iam.IPrincipal] = [cast("iam.IPrincipal", iam.AnyPrincipal())]
+    endpoint.add_to_policy(
+        iam.PolicyStatement(
+            sid="OwnBucket",
+            principals=everyone,
+            actions=["s3:*"],
+            resources=[bucket.bucket_arn, bucket.arn_for_objects("*")],
+        )
+    )
+    region = cdk.Aws.REGION
+    endpoint.add_to_policy(
+        iam.PolicyStatement(
+            sid="ReadWhatAwsKeeps",
+            principals=everyone,
+            actions=["s3:GetObject"],
+            resources=[
+                f"arn:{cdk.Aws.PARTITION}:s3:::{name}/*"
+                for name in (
+                    f"prod-{region}-starport-layer-bucket",
+                    f"al2023-repos-{region}-de612dc2",
+                    f"amazon-ssm-{region}",
+                    f"aws-ssm-{region}",
+                )
+            ],
+        )
+    )
+    endpoint.add_to_policy(
+        iam.PolicyStatement(
+            sid="AnswerCloudFormation",
+            principals=everyone,
+            actions=["s3:PutObject"],
+            resources=[f"arn:{cdk.Aws.PARTITION}:s3:::cloudformation-custom-resource-response-*/*"],
+        )
+    )
 
 
 def _as_subnet(subnet: ec2.PrivateSubnet) -> ec2.ISubnet:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-Allocation = Literal["dra", "device-plugin"]
+from specdec.catalog.sources import NEURON_CHART, NEURON_CHART_IMAGES, NEURON_CHART_VERSION
 
-CHART = "oci://public.ecr.aws/neuron/neuron-helm-chart"
-CHART_VERSION = "1.10.0"
-"""Pinned, and always given: without a version the CDK's handler asks for one named "None" and fails in the
-middle of a deployment.
-"""
+Allocation = Literal["dra", "device-plugin"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +55,25 @@ RELEASES: Mapping[Allocation, Release] = {
 class NeuronDevices(Construct):
     """Neuron devices by Dynamic Resource Allocation, with the DeviceClass ``neuron.aws.com``; or the device
     plugin and its scheduler.
+
+    Args:
+        scope: parent construct.
+        construct_id: construct id.
+        cluster: where it goes.
+        allocation: which of the two.
+        chart: where Neuron's chart is pulled from.
+        image: where an image of the chart is pulled from.
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, cluster: eks.ICluster, allocation: Allocation
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        cluster: eks.ICluster,
+        allocation: Allocation,
+        chart: str = NEURON_CHART,
+        image: Callable[[str], str] = str,
     ) -> None:
         super().__init__(scope, construct_id)
         release = RELEASES[allocation]
@@ -69,11 +81,28 @@ class NeuronDevices(Construct):
             self,
             "Chart",
             cluster=cluster,
-            repository=CHART,
+            repository=chart,
             chart="neuron-helm-chart",
-            version=CHART_VERSION,
+            version=NEURON_CHART_VERSION,
             release="neuron",
             namespace=release.namespace,
             create_namespace=release.namespace != "kube-system",
-            values=release.values,
+            values=_with_images(release.values, allocation, image),
         )
+
+
+def _with_images(
+    values: Mapping[str, Any], allocation: Allocation, image: Callable[[str], str]
+) -> Mapping[str, Any]:
+    """The values with the images that are pulled from elsewhere than the chart says."""
+    changed = copy.deepcopy(dict(values))
+    for keys, name in NEURON_CHART_IMAGES[allocation].items():
+        mirrored = image(name)
+        if mirrored == name:
+            continue
+        place = changed
+        for key in keys:
+            place = place.setdefault(key, {})
+        repository, _, tag = mirrored.rpartition(":")
+        place["image"] = {"repository": repository, "tag": tag}
+    return changed

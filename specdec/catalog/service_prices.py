@@ -41,6 +41,12 @@ _CONTROL_PLANE = "AWS containers blog, EKS extended support pricing"
 CONTROL_PLANE = Price(0.10, "hour", f"{_CONTROL_PLANE}: standard support", "2024-04-01")
 CONTROL_PLANE_EXTENDED = Price(0.60, "hour", f"{_CONTROL_PLANE}: extended support", "2024-04-01")
 NAT_GATEWAY = Price(0.045, "hour", _NAT, "2026-02-24")
+ENDPOINT = Price(
+    0.01,
+    "hour",
+    "general knowledge, not looked up: see aws.amazon.com/privatelink/pricing, per endpoint and zone",
+    "2026-11",
+)
 PUBLIC_ADDRESS = Price(0.005, "hour", _NAT, "2026-02-24")
 KEY = Price(1.0, "key-month", "AWS KMS price page; cloudburn.io, AWS KMS pricing", "2026-03-14")
 METRIC = Price(0.30, "metric-month", "signoz.io, CloudWatch pricing: first 10,000 metrics", "2026-02-15")

@@ -17,6 +17,7 @@ from specdec.catalog.instances import INSTANCES
 from specdec.catalog.prices import NodePrice, price_for
 from specdec.catalog.regions import zones_of
 from specdec.experiment.models import with_own
+from specdec.experiment.network_section import Network
 from specdec.experiment.sections import (
     NAME,
     Account,
@@ -52,6 +53,7 @@ __all__ = [
     "Guards",
     "Lane",
     "ModelFacts",
+    "Network",
     "Objective",
     "Override",
     "Placement",
@@ -82,6 +84,8 @@ class Experiment(Section):
     )
     account: Account = Account()
     cluster: Cluster = Cluster()
+    # Left out of what is stored where it says nothing, so that runs and Jobs keep their hashes.
+    network: Network = Field(default=Network(), exclude_if=lambda network: network == Network())
     capacity: Capacity = Capacity()
     placement: dict[str, Placement] = Field(default_factory=dict, description="per region")
     serving: Serving = Serving()
@@ -211,5 +215,5 @@ class Experiment(Section):
 
 _MEASURED_CAPACITY = ("instance_type", "purchase", "efa", "system_instance_type")
 """Fields of ``capacity`` that decide what runs where, and at which price."""
-_OF_THE_STACK = ("owner", "tags", "account", "cluster", "placement", "store", "guards")
+_OF_THE_STACK = ("owner", "tags", "account", "cluster", "placement", "store", "guards", "network")
 """What only the stack around the services is made of."""

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from specdec.errors import BadInputError, Mistake
 from specdec.experiment import checks as checks
 from specdec.experiment import cluster_checks as cluster_checks
+from specdec.experiment import network_checks as network_checks
 from specdec.experiment import node_checks as node_checks
 from specdec.experiment import serving_checks as serving_checks
 from specdec.experiment import stack_checks as stack_checks

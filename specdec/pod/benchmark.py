@@ -92,7 +92,7 @@ def _earlier(settings: Settings, aws: boto3.Session) -> Run | None:
     return run
 
 
-def _measure_lanes(settings: Settings, run: str, folder: Path, earlier: Run | None) -> None:
+def _measure_lanes(settings: Settings, run: str, folder: Path, earlier: Run | None = None) -> None:
     from specdec.benchmark import run as exact
 
     experiment = settings.experiment

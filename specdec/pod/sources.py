@@ -1,4 +1,7 @@
-"""Fetches what the LLMPerf lane needs and no package index has, each pinned by content or by commit."""
+"""Fetches what the LLMPerf lane needs and no package index has, each pinned by content or by commit.
+
+``LLMPERF_SOURCE`` and ``LLMPERF_TOKENIZER`` name mirrors.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def fetch(url: str) -> bytes:
     """
     for attempt in range(_ATTEMPTS):
         try:
-            with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (constants above)
+            with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (constants above, or the experiment's mirrors)
                 return answer.read()
         except (urllib.error.URLError, OSError) as error:
             if attempt == _ATTEMPTS - 1:
@@ -60,13 +63,14 @@ def llmperf(target: Path, *, get: Fetch = fetch, tree: str = TREE) -> Path:
         EnvironmentFault: not to be had.
         SpecdecError: not the files of that commit.
     """
-    with tarfile.open(fileobj=io.BytesIO(get(ARCHIVE)), mode="r:gz") as archive:
+    address = os.environ.get("LLMPERF_SOURCE", ARCHIVE)
+    with tarfile.open(fileobj=io.BytesIO(get(address)), mode="r:gz") as archive:
         unpack(archive, target)
     (source,) = [path for path in target.iterdir() if path.is_dir()]
     digest = git_tree(source)
     if digest != tree:
         raise SpecdecError(
-            f"{ARCHIVE} holds git tree {digest}, {tree} was expected",
+            f"{address} holds git tree {digest}, {tree} was expected",
             remedy="Do not run it; find out who changed it",
         )
     return source
@@ -103,8 +107,9 @@ def tokenizer(target: Path, *, get: Fetch = fetch) -> Path:
         EnvironmentFault: not to be had.
     """
     target.mkdir(parents=True, exist_ok=True)
+    base = os.environ.get("LLMPERF_TOKENIZER", TOKENIZER_BASE)
     for name in TOKENIZER_FILES:
-        (target / name).write_bytes(get(f"{TOKENIZER_BASE}/{name}"))
+        (target / name).write_bytes(get(f"{base.rstrip('/')}/{name}"))
     return target
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from specdec.aws import calls, code, pages
+from specdec.experiment.endpoints import endpoints_of
 from specdec.preflight.finding import Finding, Scope
 
 if TYPE_CHECKING:
@@ -49,7 +50,12 @@ def network(scope: Scope) -> Iterator[Finding]:
                 f"{attribute[0].upper()}{attribute[1:]}"
             ]["Value"]
         ]
-    findings = [*judge_subnets(place, subnets), *judge_routes(subnets, tables)]
+    isolated = not scope.experiment.network.internet
+    findings = [*judge_subnets(place, subnets), *judge_routes(subnets, tables, isolated=isolated)]
+    if isolated:
+        with calls():
+            endpoints = pages(ec2, "describe_vpc_endpoints", "VpcEndpoints", Filters=vpc)
+        findings += judge_endpoints(endpoints, endpoints_of(scope.experiment), region=scope.region)
     if names:
         findings.append(
             Finding(
@@ -92,12 +98,13 @@ def judge_subnets(place: Placement, subnets: Iterable[Mapping[str, Any]]) -> Ite
 
 
 def judge_routes(
-    subnets: Iterable[Mapping[str, Any]], tables: Iterable[Mapping[str, Any]]
+    subnets: Iterable[Mapping[str, Any]], tables: Iterable[Mapping[str, Any]], *, isolated: bool = False
 ) -> Iterator[Finding]:
     """Reads the route table of each subnet; one without its own has the VPC's main table.
 
     Models and images come over S3 and registries: a gateway endpoint of S3 is a route to a prefix list, and
-    everything else needs a default route, to a NAT gateway, a transit gateway or an appliance.
+    everything else needs a default route, to a NAT gateway, a transit gateway or an appliance; or, in an
+    isolated network, endpoints.
     """
     listed = list(tables)
     for subnet in subnets:
@@ -121,7 +128,7 @@ def judge_routes(
             yield Finding(
                 "network", "blocker", f"{name} has no route to S3, where models come from", _S3_ROUTE
             )
-        elif not default:
+        elif not default and not isolated:
             yield Finding(
                 "network",
                 "blocker",
@@ -135,6 +142,27 @@ def judge_routes(
                 f"{name} reaches S3 by its default route: a NAT gateway charges for the 70 GB of a model",
                 _S3_ROUTE,
             )
+
+
+def judge_endpoints(
+    endpoints: Iterable[Mapping[str, Any]], needed: Iterable[str], *, region: str
+) -> Iterator[Finding]:
+    """Compares the VPC's interface endpoints with those that stand for a way out."""
+    there = {
+        endpoint["ServiceName"].removeprefix(f"com.amazonaws.{region}.")
+        for endpoint in endpoints
+        if endpoint.get("State", "").lower() == "available" and endpoint.get("PrivateDnsEnabled")
+    }
+    missing = [name for name in needed if name not in there]
+    if missing:
+        yield Finding(
+            "network",
+            "blocker",
+            "network.internet is false, and the VPC has no endpoint with private DNS for"
+            f" {', '.join(missing)}",
+            "Let its owners add them: aws ec2 create-vpc-endpoint --vpc-endpoint-type Interface"
+            f" --private-dns-enabled --service-name com.amazonaws.{region}.{missing[0]}",
+        )
 
 
 _SUBNETS = "Correct subnets in the placement of this region"

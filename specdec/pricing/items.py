@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from specdec.catalog import service_prices as list_price
 from specdec.catalog import system_node
 from specdec.catalog.kubernetes import SUPPORT
+from specdec.experiment.endpoints import ZONES, endpoints_of
 from specdec.metrics.objective import objective_of
 from specdec.publish import series
 
@@ -110,13 +111,26 @@ def items(
 
     place = experiment.placement[region]
     network = (
-        item("NAT gateway (traffic apart)", 1, list_price.NAT_GATEWAY),
-        item("public IPv4 address", 1, list_price.PUBLIC_ADDRESS),
+        (
+            item("NAT gateway (traffic apart)", 1, list_price.NAT_GATEWAY),
+            item("public IPv4 address", 1, list_price.PUBLIC_ADDRESS),
+        )
+        if experiment.network.internet
+        else (
+            item(
+                "VPC endpoints, per zone (traffic apart)",
+                ZONES * len(endpoints_of(experiment)),
+                list_price.ENDPOINT,
+            ),
+        )
+    )
+    control_plane = item(
+        "EKS control plane", 1, SUPPORT[experiment.cluster.kubernetes_version].control_plane(today)
     )
     return [
         nodes(f"{capacity.instance_type} nodes, while up", wanted, node),
         nodes(f"{capacity.system_instance_type} system node", system_node.NODES, system),
-        item("EKS control plane", 1, SUPPORT[experiment.cluster.kubernetes_version].control_plane(today)),
+        *(() if place.cluster_name else (control_plane,)),
         *(() if place.vpc_id else network),
         item(
             "root volumes, GB",

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from specdec.catalog.kubernetes import SUPPORT
 from specdec.commands.estimate import command
-from specdec.experiment.fields import Cluster, Experiment
+from specdec.experiment.fields import Cluster, Experiment, Network
 from specdec.experiment.reading import load, parse
 from specdec.pricing.elsewhere import candidates
 from specdec.pricing.items import CostItem, items, node_cost
@@ -56,6 +56,23 @@ def test_every_item_has_a_source_and_the_nodes_are_counted() -> None:
     assert all(
         item.source and (item.date or item.source.endswith("of the experiment")) for item in table.values()
     )
+
+
+def test_endpoints_cost_what_a_gateway_would_not() -> None:
+    network = Network(internet=False)
+    isolated = experiment_with(PRICED).model_copy(update={"network": network})
+    table = {item.name: item for item in estimated(isolated, REGION)}
+    endpoints = table["VPC endpoints, per zone (traffic apart)"]
+    assert (endpoints.count, endpoints.usd_per_hour) == (24, pytest.approx(0.24))
+    assert not any("NAT" in name for name in table)
+    assert any("NAT" in item.name for item in estimated(experiment_with(PRICED), REGION))
+
+
+def test_what_exists_costs_the_experiment_nothing() -> None:
+    place = experiment_with().placement[REGION].model_copy(update={"cluster_name": "c", "vpc_id": "vpc-0a"})
+    existing = experiment_with(PRICED).model_copy(update={"placement": {REGION: place}})
+    names = {item.name for item in estimated(existing, REGION)}
+    assert not names & {"EKS control plane", "NAT gateway (traffic apart)"}
 
 
 def test_what_aws_tells_of_a_system_node_goes_before_the_catalogue() -> None:

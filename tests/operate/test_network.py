@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from specdec.preflight import network
+from specdec.experiment.endpoints import ENDPOINTS
+from specdec.preflight import mirror, network
 from tests.operate.conftest import StubbedAws, experiment_with, scope_of
 
 VPC = "vpc-0a1b2c3d"
@@ -88,3 +89,92 @@ def test_a_subnet_that_is_not_there(aws: StubbedAws) -> None:
 
 def test_without_a_vpc_nothing_is_asked(aws: StubbedAws) -> None:
     assert list(network.network(scope_of(aws))) == []
+
+
+ISOLATED = experiment_with(
+    (
+        'zone = "us-east-2b"',
+        f'zone = "us-east-2b"\nvpc_id = "{VPC}"\nbucket = "kept-bucket"\n'
+        f'subnets = {{ us-east-2b = "subnet-0b", us-east-2a = "subnet-0a" }}',
+    ),
+    (
+        "[serving]",
+        """[network]
+internet = false
+image_prefix = "111122223333.dkr.ecr.{region}.amazonaws.com/mirror"
+neuron_chart = "oci://111122223333.dkr.ecr.{region}.amazonaws.com/charts/neuron-helm-chart"
+python_index = "https://artifacts.corp.internal/simple"
+llmperf_source = "https://artifacts.corp.internal/llmperf.tar.gz"
+llmperf_tokenizer = "https://artifacts.corp.internal/tokenizer"
+
+[serving]""",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("absent", "level", "said"),
+    [
+        ((), "ok", VPC),
+        (("eks-auth", "lambda"), "blocker", "no endpoint with private DNS for eks-auth, lambda"),
+    ],
+)
+def test_a_vpc_without_a_way_out_needs_endpoints_and_no_default_route(
+    aws: StubbedAws, absent: tuple[str, ...], level: str, said: str
+) -> None:
+    answers(aws, [subnet("us-east-2b")], [S3], dns=True)
+    endpoints = [
+        {"ServiceName": f"com.amazonaws.us-east-2.{name}", "State": "available", "PrivateDnsEnabled": True}
+        for name in ENDPOINTS
+        if name not in absent
+    ]
+    aws.answers("ec2", "describe_vpc_endpoints", {"VpcEndpoints": endpoints})
+    (finding,) = network.network(scope_of(aws, ISOLATED))
+    assert finding.level == level
+    assert said in finding.what
+
+
+def look_ups(aws: StubbedAws, *, rules: list[str], missing: str | None) -> None:
+    listed = [{"ecrRepositoryPrefix": prefix} for prefix in rules]
+    aws.answers("ecr", "describe_pull_through_cache_rules", {"pullThroughCacheRules": listed})
+    for place in mirror.pulled(ISOLATED, "us-east-2").values():
+        if missing is not None and missing in place:
+            aws.fails("ecr", "describe_images", "RepositoryNotFoundException")
+        else:
+            aws.answers("ecr", "describe_images", {"imageDetails": [{}]})
+
+
+@pytest.mark.parametrize(
+    ("rules", "missing", "level", "said"),
+    [
+        ([], None, "ok", "all 5 images and charts"),
+        ([], "neuron-dra-driver", "blocker", "the mirror lacks 111122223333.dkr.ecr.us-east-2"),
+        ([], "neuron-helm-chart", "blocker", "neuron-helm-chart:1.10.0"),
+        (["mirror"], "neuron-dra-driver", "ok", "holds or fetches all 5"),
+    ],
+)
+def test_a_mirror_that_lacks_an_image_is_a_blocker(
+    aws: StubbedAws, rules: list[str], missing: str | None, level: str, said: str
+) -> None:
+    look_ups(aws, rules=rules, missing=missing)
+    (finding,) = mirror.mirror(scope_of(aws, ISOLATED))
+    assert finding.level == level
+    assert said in finding.what
+    assert level == "ok" or "crane copy public.ecr.aws/neuron/" in (finding.remedy or "")
+
+
+def test_a_mirror_in_another_region_or_registry_is_told(aws: StubbedAws) -> None:
+    elsewhere = ISOLATED.network.model_copy(
+        update={
+            "image_prefix": "registry.corp.internal/mirror",
+            "neuron_chart": "oci://111122223333.dkr.ecr.eu-west-1.amazonaws.com/neuron-helm-chart",
+        }
+    )
+    aws.answers("ecr", "describe_pull_through_cache_rules", {"pullThroughCacheRules": []})
+    found = list(mirror.mirror(scope_of(aws, ISOLATED.model_copy(update={"network": elsewhere}))))
+    assert sorted(finding.level for finding in found) == ["blocker", *["unknown"] * 4]
+    assert any("whose ECR has no endpoint in a VPC of us-east-2" in finding.what for finding in found)
+
+
+def test_nothing_is_asked_of_a_mirror_where_there_is_none(aws: StubbedAws) -> None:
+    assert list(mirror.mirror(scope_of(aws, EXISTING))) == []

@@ -115,6 +115,24 @@ def test_an_archive_that_reaches_out_of_its_folder_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+def test_mirrors_are_asked_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = source_tree(tmp_path / "x")
+    asked: list[str] = []
+
+    def get(address: str) -> bytes:
+        asked.append(address)
+        return archive(tmp_path / "x")
+
+    monkeypatch.setenv("LLMPERF_SOURCE", "https://mirror/llmperf.tar.gz")
+    monkeypatch.setenv("LLMPERF_TOKENIZER", "https://mirror/tokenizer/")
+    sources.llmperf(tmp_path / "to", get=get, tree=tree)
+    sources.tokenizer(tmp_path / "tokenizer", get=get)
+    assert asked == [
+        "https://mirror/llmperf.tar.gz",
+        *(f"https://mirror/tokenizer/{name}" for name in sources.TOKENIZER_FILES),
+    ]
+
+
 def test_everything_fetched_is_pinned_by_commit() -> None:
     assert results.COMMIT in sources.ARCHIVE
     assert re.fullmatch(r"[0-9a-f]{40}", sources.TOKENIZER_REVISION)
