@@ -4,6 +4,8 @@ list.
 
 from __future__ import annotations
 
+CNI, OBSERVABILITY, POD_IDENTITY = "vpc-cni", "amazon-cloudwatch-observability", "eks-pod-identity-agent"
+
 ADDONS = (
     "eks-pod-identity-agent",
     "kube-proxy",

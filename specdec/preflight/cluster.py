@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from specdec.aws import calls, code, pages
-from specdec.catalog.addons import ADDONS
+from specdec.catalog.addons import ADDONS, CNI, OBSERVABILITY, POD_IDENTITY
 from specdec.deployed.stack import stack_status
 from specdec.errors import EnvironmentFault, SpecdecError
 from specdec.operate.kubernetes import NAMESPACE, Kubectl
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from specdec.experiment.fields import Placement
-
-CNI, OBSERVABILITY, POD_IDENTITY = "vpc-cni", "amazon-cloudwatch-observability", "eks-pod-identity-agent"
 
 Facts = dict[str, Any]
 

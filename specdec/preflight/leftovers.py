@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from specdec.aws import calls, code, pages
+from specdec.catalog.addons import OBSERVABILITY
 from specdec.deployed.stack import stack_status
 
 if TYPE_CHECKING:
@@ -96,7 +97,11 @@ def _clusters(experiment: Experiment, name: str, region: str, clients: Clients) 
 def _log_groups(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
     # Agents and services write once more while they are taken down, and so make a group anew that the stack
     # has deleted. The last prefix is of the groups whose name CloudFormation chose: flow logs and functions.
-    prefixes = (*(f"{start}{name}/" for start in SERVICE_LOGS), f"/aws/lambda/{name}-", f"{name}-")
+    prefixes = [*(f"{start}{name}/" for start in SERVICE_LOGS), f"/aws/lambda/{name}-", f"{name}-"]
+    place = experiment.placement[region]
+    if place.cluster_name is not None and OBSERVABILITY not in place.cluster_addons:
+        # In a cluster that exists, the agent was ours.
+        prefixes.append(f"{CONTAINER_LOGS}{place.cluster_name}/")
     for prefix in prefixes:
         for group in pages(clients("logs"), "describe_log_groups", "logGroups", logGroupNamePrefix=prefix):
             group_name = group["logGroupName"]
@@ -108,7 +113,8 @@ def _log_groups(experiment: Experiment, name: str, region: str, clients: Clients
             )
 
 
-SERVICE_LOGS = ("/aws/eks/", "/aws/containerinsights/")
+CONTAINER_LOGS = "/aws/containerinsights/"
+SERVICE_LOGS = ("/aws/eks/", CONTAINER_LOGS)
 
 
 def _dashboards(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:

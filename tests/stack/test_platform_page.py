@@ -1,0 +1,43 @@
+"""The examples on the page for a platform team are experiments that synthesize."""
+
+import re
+import tomllib
+
+import pytest
+
+from tests.stack.synthesis import DEFAULT, ROOT, Template, template
+
+pytestmark = pytest.mark.slow
+
+PAGE = (ROOT / "docs" / "platform-team.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+PLACE = '[placement.us-east-2]\nzone = "us-east-2b" # the one zone of the trn2 node group\n'
+
+
+def example(text: str) -> Template:
+    """The default experiment with the example's tables."""
+    assert PLACE in DEFAULT
+    return template((PLACE, text))
+
+
+def test_the_page_has_examples() -> None:
+    assert len(EXAMPLES) == 2
+    tables = {name for text in EXAMPLES for name in tomllib.loads(text)}
+    assert tables == {"account", "placement", "network"}
+
+
+def test_the_first_follows_the_accounts_rules() -> None:
+    made = example(EXAMPLES[0])
+    assert made.of_type("AWS::EC2::VPC") == {}
+    roles = [role["Properties"] for role in made.of_type("AWS::IAM::Role").values()]
+    assert {role["PermissionsBoundary"] for role in roles} == {"arn:aws:iam::111122223333:policy/Boundary"}
+    assert {role["Path"] for role in roles} == {"/teams/inference/"}
+
+
+def test_the_second_makes_neither_cluster_nor_network_nor_way_out() -> None:
+    made = example(EXAMPLES[1])
+    assert made.of_type("AWS::EKS::Cluster") == made.of_type("AWS::EC2::VPC") == {}
+    assert made.of_type("AWS::EKS::AccessEntry") == {}
+    assert "public.ecr.aws/" not in str(
+        [chart["Properties"]["Values"] for chart in made.of_type("Custom::AWSCDK-EKS-HelmChart").values()]
+    )
