@@ -20,6 +20,7 @@ from specdec.benchmark.run import RunEvent, run
 from specdec.errors import BadInputError
 from specdec.golden.settings import Settings
 from specdec.golden.truth import Speculation
+from specdec.prompts.sets import Prompt
 from specdec.runs.folder import read_run
 from specdec.runs.manifest import RunManifest
 from specdec.runs.record import RequestRecord, read_records
@@ -105,26 +106,22 @@ def test_a_run_may_be_interrupted_again_and_again(plan: Plan, tmp_path: Path) ->
     assert {record.run for record in records} == {"first", "second", "third"}
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda plan: replace(plan, configuration_hash="1" * 12), "configuration"),
-        (lambda plan: replace(plan, seed=4), "seed"),
-        (lambda plan: replace(plan, ignore_eos=False), "ignore_eos"),
-        (lambda plan: replace(plan, targets=plan.targets[:1]), "targets"),
-        (
-            lambda plan: replace(plan, prompts=tuple(replace(p, text=p.text + "!") for p in plan.prompts)),
-            "prompts",
-        ),
-        (lambda plan: replace(plan, output_tokens=9), "is no request of this plan"),
-    ],
-)
-def test_another_plan_is_refused_and_nothing_is_written(
-    plan: Plan, tmp_path: Path, change: Callable[[Plan], Plan], words: str
-) -> None:
+OTHERS: dict[str, dict[str, object]] = {
+    "configuration": {"configuration_hash": "1" * 12},
+    "seed": {"seed": 4},
+    "ignore_eos": {"ignore_eos": False},
+    "prompts": {"prompts": (Prompt(id="p0", test_case="case-0", prompt_class="open", text="Other."),)},
+    "is no request of this plan": {"output_tokens": 9},
+}
+
+
+@pytest.mark.parametrize("words", ["targets", *OTHERS])
+def test_another_plan_is_refused_and_nothing_is_written(plan: Plan, tmp_path: Path, words: str) -> None:
     interrupted(plan, tmp_path)
+    changes: dict[str, object] = OTHERS.get(words) or {"targets": plan.targets[:1]}
+    other = replace(plan, run="other", **changes)  # pyright: ignore[reportArgumentType]
     with pytest.raises(BadInputError, match=words):
-        run(change(replace(plan, run="other")), tmp_path / "other", interrupted=read_run(tmp_path / "first"))
+        run(other, tmp_path / "other", interrupted=read_run(tmp_path / "first"))
     assert not (tmp_path / "other").exists()
 
 

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -44,12 +44,12 @@ def isolated() -> Template:
 def images(node: Any) -> Iterator[str]:
     """Every value of a key ``image``, and of ``repository``, in parsed objects."""
     if isinstance(node, dict):
-        for key, value in node.items():
+        for key, value in cast("dict[str, Any]", node).items():
             if key in ("image", "repository") and isinstance(value, str):
                 yield value
             yield from images(value)
     elif isinstance(node, list):
-        for value in node:
+        for value in cast("list[Any]", node):
             yield from images(value)
 
 
