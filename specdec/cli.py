@@ -12,7 +12,7 @@ from typing import TextIO
 
 import click
 
-from specdec import console
+from specdec import __version__, console
 from specdec.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PIPE, EnvironmentFault, SpecdecError
 
 COMMANDS = {
@@ -63,7 +63,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.version_option(package_name="specdec")
+@click.version_option(__version__, prog_name="specdec")
 def cli() -> None:
     """Does speculative decoding pay on Trainium2, for your prompts and your model pair?
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from specdec import atomic
+from specdec import __version__, atomic
 from specdec.benchmark import counters, gauges, load
 from specdec.benchmark.client import Client, utc_now
 from specdec.benchmark.fields import Fields
@@ -358,6 +358,7 @@ def _environment() -> dict[str, Any]:
     except OSError:
         pass
     return {
+        "specdec": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),

@@ -14,6 +14,7 @@ from specdec.commands.options import json_option, objective_options, runs_option
 from specdec.errors import EXIT_FAILED, EXIT_OK, BadInputError, Mistake
 
 if TYPE_CHECKING:
+    from specdec.analysis.regression import Regression
     from specdec.analysis.verdict import Verdict
 
 
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
     help="With two runs: a variant of the second and its name in the first; may be given again.",
 )
 @click.option(
+    "--fail-on-regression",
+    is_flag=True,
+    help="With two runs: end with 1 if a row got slower or no longer counts. Undecided is no regression.",
+)
+@click.option(
     "--requests",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.csv",
@@ -55,6 +61,7 @@ def command(
     watch: bool,
     port: int | None,
     renames: tuple[str, ...],
+    fail_on_regression: bool,
     requests: Path | None,
     ttft_ms: float | None,
     tpot_ms: float | None,
@@ -70,10 +77,10 @@ def command(
     specdec report
     specdec report --stack qwen3-specdec-us-east-2
     specdec report --watch
-    specdec report runs/20261129T180000Z-5a17ed runs/20261206T180000Z-0b8c11
+    specdec report 20261129T180000Z-5a17ed 20261206T180000Z-0b8c11 --fail-on-regression
 
     Exit codes: 0 done; 1 the run did not complete, or a variant has no request that succeeded, so that there
-    is no verdict; 2 no such run, or not a whole one.
+    is no verdict, or --fail-on-regression found one; 2 no such run, not a whole one, or none to compare.
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.runs.find import find
     from specdec.runs.unfinished import newest
@@ -89,9 +96,10 @@ def command(
     if unfinished and stack is None and not names:
         names = (str(newest(runs)),)
     folders = [find(name, runs=runs, stack=stack, region=region) for name in names or (None,)]
-    _require_fitting(len(folders), renames, requests)
+    _require_fitting(len(folders), renames, requests, failing=fail_on_regression)
     if len(folders) == 2:
-        return _two(folders[0], folders[1], runs, _mapping(renames), as_json)
+        worse = _two(folders[0], folders[1], runs, _mapping(renames), as_json, decidable=fail_on_regression)
+        return EXIT_FAILED if worse and fail_on_regression else EXIT_OK
     if requests is not None:
         _write_requests(folders[0], requests)
     options = {"ttft_ms": ttft_ms, "tpot_ms": tpot_ms}
@@ -141,12 +149,14 @@ def _without_a_success(verdict: Verdict) -> list[str]:
     return [variant for variant in (*verdict.baselines, *verdict.speculative) if variant not in succeeded]
 
 
-def _require_fitting(runs: int, renames: tuple[str, ...], requests: Path | None) -> None:
+def _require_fitting(runs: int, renames: tuple[str, ...], requests: Path | None, *, failing: bool) -> None:
     mistakes: list[Mistake] = []
     if renames and runs != 2:
         mistakes.append(
             Mistake("--rename", " ".join(renames), "needs two runs", "Name both, or leave it out")
         )
+    if failing and runs != 2:
+        mistakes.append(Mistake("--fail-on-regression", None, "needs two runs", "Name both, or leave it out"))
     if requests is not None and runs != 1:
         mistakes.append(Mistake("--requests", str(requests), "goes with one run", "Name one run"))
     if mistakes:
@@ -171,7 +181,10 @@ def _write_requests(folder: Path, path: Path) -> None:
     atomic.write(path, as_csv(read_run(folder)), remedy="Name a file in a folder that exists")
 
 
-def _two(first: Path, second: Path, runs: Path, names: dict[str, str], as_json: bool) -> int:
+def _two(
+    first: Path, second: Path, runs: Path, names: dict[str, str], as_json: bool, *, decidable: bool
+) -> tuple[Regression, ...]:
+    from specdec.analysis.regression import require_decidable
     from specdec.report import terminal, write_change
 
     with console.progress(f"comparing {first} and {second}"):
@@ -179,6 +192,8 @@ def _two(first: Path, second: Path, runs: Path, names: dict[str, str], as_json: 
     if as_json:
         console.show_json(written.numbers.read_text(encoding="utf-8"))
     else:
-        terminal.show_change(written.change)
+        terminal.show_change(written.change, written.regressions)
     console.say(f"report: {written.html}")
-    return EXIT_OK
+    if decidable:
+        require_decidable(written.change)
+    return written.regressions

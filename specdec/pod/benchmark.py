@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specdec import atomic
+from specdec import __version__, atomic
 from specdec.benchmark.plan import Plan, new_run_id
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EnvironmentFault, SpecdecError
 from specdec.llmperf.results import Case
@@ -176,7 +176,7 @@ def _only_llmperf(plan: Plan, folder: Path, cases: list[Case]) -> None:
         configuration_hash=plan.configuration_hash,
         started_utc=now,
         ended_utc=now,
-        environment=plan.environment,
+        environment={"specdec": __version__, **plan.environment},
         variants={target.variant: target.measured() for target in plan.targets},
         counts={},
         server_counters={},

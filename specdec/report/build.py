@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from specdec import __version__
 from specdec.analysis.verdict import Verdict
 from specdec.report.content import Content, Section, Tally, Text
 from specdec.report.headline import SIGNS, headline
@@ -19,7 +20,7 @@ from specdec.report.parts import (
     speculation,
     speed,
 )
-from specdec.report.parts.view import TONES, View
+from specdec.report.parts.view import TONES, View, made_with
 from specdec.runs.folder import Run
 
 NOT_COUNTED = "does not count"
@@ -65,6 +66,7 @@ def build(run: Run, verdict: Verdict) -> tuple[Content, Trace]:
             ("Configuration hash", verdict.configuration_hash),
         ),
         sections=tuple(section for section in made if section is not None),
+        foot=f"Measured with {made_with(manifest)}, judged with specdec {__version__}.",
     )
     return content, view.trace
 

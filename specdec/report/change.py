@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
-from specdec import plots
+from specdec import __version__, plots
 from specdec.analysis.compare import CHANGE_WORDS, Change, Row
+from specdec.analysis.regression import Regression
 from specdec.analysis.significance import JOINT_LEVEL, MARGIN
 from specdec.analysis.verdict import Verdict
 from specdec.metrics.tpot import TPOT
@@ -14,11 +16,19 @@ from specdec.report.content import Cell, Content, Section, Table, Tally, cell, c
 from specdec.report.headline import SIGNS
 from specdec.report.numbers import Number, Trace, decimals, milliseconds, times
 from specdec.report.parts.evidence import flat
-from specdec.report.parts.view import TONES
+from specdec.report.parts.view import TONES, made_with
 
 
-def build_change(change: Change, verdicts: tuple[Verdict, Verdict]) -> tuple[Content, tuple[Trace, Trace]]:
-    """The comparison as a report, and the traces into either run's records."""
+def build_change(
+    change: Change, verdicts: tuple[Verdict, Verdict], worse: Sequence[Regression]
+) -> tuple[Content, tuple[Trace, Trace]]:
+    """The comparison as a report, and the traces into either run's records.
+
+    Args:
+        change: the two runs, compared.
+        verdicts: on each of them.
+        worse: what got worse.
+    """
     traces = Trace(change.first.records), Trace(change.second.records)
     first, second = change.first.manifest, change.second.manifest
     words = [CHANGE_WORDS[row.decision] for row in change.rows]
@@ -44,6 +54,7 @@ def build_change(change: Change, verdicts: tuple[Verdict, Verdict]) -> tuple[Con
             pictures=_picture(change),
             tables=(_rows(change, traces),),
         ),
+        _regressions(change, worse),
         Section("verdicts", "What each run says", tables=(_verdicts(verdicts),)),
         _differences(change),
     )
@@ -65,9 +76,25 @@ def build_change(change: Change, verdicts: tuple[Verdict, Verdict]) -> tuple[Con
             tallies,
             facts,
             sections,
+            (
+                f"Measured with {made_with(first)} and {made_with(second)},"
+                f" compared with specdec {__version__}."
+            ),
         ),
         traces,
     )
+
+
+def _regressions(change: Change, worse: Sequence[Regression]) -> Section:
+    undecided = sum(row.decision == "undecided" for row in change.rows if row.against_day)
+    texts: list[str] = []
+    if not worse:
+        texts.append("No row is shown to be slower, and every row that counted still counts.")
+    if undecided:
+        texts.append(
+            f"{undecided} {'row is' if undecided == 1 else 'rows are'} undecided, which is no regression."
+        )
+    return Section("regressions", "Did it get worse?", tuple(texts), points=tuple(map(str, worse)))
 
 
 def _rows(change: Change, traces: tuple[Trace, Trace]) -> Table:

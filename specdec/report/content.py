@@ -124,6 +124,7 @@ class Content:
         tallies: test cases by decision.
         facts: run, date, configuration: (name, value) pairs.
         sections: in order.
+        foot: with which version it was made; empty where nothing is to be said.
     """
 
     title: str
@@ -134,6 +135,7 @@ class Content:
     tallies: tuple[Tally, ...]
     facts: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
+    foot: str = ""
 
 
 def shown(part: Part) -> str:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from specdec import atomic
+from specdec import __version__, atomic
 from specdec.analysis.compare import Change, compare
 from specdec.analysis.judge import judge
+from specdec.analysis.regression import Regression, regressions
 from specdec.analysis.verdict import Verdict
 from specdec.rejoin import store
 from specdec.report import html, markdown
@@ -50,12 +51,14 @@ class WrittenChange:
     Attributes:
         html, markdown, numbers: three files named after both runs.
         change: what they show.
+        regressions: what got worse.
     """
 
     html: Path
     markdown: Path
     numbers: Path
     change: Change
+    regressions: tuple[Regression, ...]
 
 
 def write(folder: Path, limits: Mapping[str, float] | None = None, *, unfinished: bool = False) -> Written:
@@ -105,7 +108,8 @@ def write_change(
     runs = read_run(first), renamed(read_run(second), names or {})
     change = compare(*runs)
     verdicts = judge(runs[0].manifest, runs[0].records), judge(runs[1].manifest, runs[1].records)
-    content, traces = build_change(change, verdicts)
+    worse = regressions(change, *verdicts)
+    content, traces = build_change(change, verdicts, worse)
     digests = " and ".join(run.manifest.records_sha256 for run in runs)
     title = "--".join(run.manifest.run for run in runs)
     try:
@@ -113,7 +117,7 @@ def write_change(
     except OSError as error:
         raise atomic.unwritable(folder, error) from None
     written = WrittenChange(
-        folder / f"{title}.html", folder / f"{title}.md", folder / f"{title}.json", change
+        folder / f"{title}.html", folder / f"{title}.md", folder / f"{title}.json", change, worse
     )
     atomic.write(written.html, html.render(content, digests))
     atomic.write(written.markdown, markdown.render(content, digests))
@@ -122,12 +126,15 @@ def write_change(
         _json(
             {
                 "schema": SCHEMA,
+                "compared_with": __version__,
                 "reference": change.reference,
                 "rows": [dataclasses.asdict(row) for row in change.rows],
+                "regressions": [dataclasses.asdict(regression) for regression in worse],
                 "sentence": content.headline,
                 "runs": [
                     {
                         "run": run.manifest.run,
+                        "measured_with": run.manifest.version,
                         "records_sha256": run.manifest.records_sha256,
                         "numbers": _numbers(trace),
                     }
@@ -148,6 +155,8 @@ def numbers(run: Run, verdict: Verdict, content: Content, trace: Trace) -> str:
             "schema": SCHEMA,
             "run": run.manifest.run,
             "status": run.manifest.status,
+            "measured_with": run.manifest.version,
+            "judged_with": __version__,
             "configuration_hash": run.manifest.configuration_hash,
             "records_sha256": run.manifest.records_sha256,
             "headline": content.headline,

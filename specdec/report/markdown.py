@@ -33,6 +33,8 @@ def render(report: Content, digest: str | None) -> str:
         f"Computed from `records.jsonl` (SHA-256 `{digest}`). `report.json` names the lines behind every"
         " number."
     )
+    if report.foot:
+        blocks.append(_escape(report.foot))
     return "\n\n".join(blocks) + "\n"
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from specdec import console
 from specdec.analysis.compare import CHANGE_WORDS, Change
 from specdec.analysis.load_sentences import shown as load_shown
+from specdec.analysis.regression import Regression
 from specdec.analysis.verdict import LoadVerdict, Measurement, PairedRatio, Verdict
 from specdec.console import WIDTH, Column, Styled
 from specdec.report.headline import headline
@@ -20,9 +22,9 @@ def show(verdict: Verdict) -> None:
     console.write(render(verdict, colour=console.colour(sys.stdout), width=console.width()))
 
 
-def show_change(change: Change) -> None:
-    """Prints what changed between two runs to stdout."""
-    console.write(render_change(change, colour=console.colour(sys.stdout), width=console.width()))
+def show_change(change: Change, worse: Sequence[Regression] = ()) -> None:
+    """Prints what changed between two runs to stdout, what got worse last."""
+    console.write(render_change(change, worse, colour=console.colour(sys.stdout), width=console.width()))
 
 
 def render(verdict: Verdict, *, colour: bool = False, width: int = WIDTH) -> str:
@@ -47,7 +49,9 @@ def render(verdict: Verdict, *, colour: bool = False, width: int = WIDTH) -> str
     return "\n".join([*parts, *notes]) + "\n"
 
 
-def render_change(change: Change, *, colour: bool = False, width: int = WIDTH) -> str:
+def render_change(
+    change: Change, worse: Sequence[Regression] = (), *, colour: bool = False, width: int = WIDTH
+) -> str:
     """What changed between two runs as text, at most ``width`` columns wide."""
     columns = [
         Column("test case", fold=True),
@@ -65,7 +69,8 @@ def render_change(change: Change, *, colour: bool = False, width: int = WIDTH) -
         for row in change.rows
     ]
     headline = console.paragraph(Styled(change.sentence, "bold"), width=width, colours=colour)
-    return "\n".join([headline, *_table(columns, rows, colour, width)]) + "\n"
+    lines = [console.paragraph(Styled(f"worse: {entry}"), width=width, colours=colour) for entry in worse]
+    return "\n".join([headline, *_table(columns, rows, colour, width), *lines]) + "\n"
 
 
 Rows = list[list[str | Styled]]

@@ -61,7 +61,7 @@ class RunManifest:
         configuration: the resolved experiment as plain data.
         configuration_hash: hash over ``configuration``, 12 hex digits.
         started_utc, ended_utc: ISO 8601 with Z.
-        environment: machine, versions, engine, what was emulated: plain data.
+        environment: version of specdec, machine, versions, engine, what was emulated: plain data.
         variants: by variant name.
         counts: records by variant and outcome, warm-up left out: ``{"baseline": {"ok": 24}}``.
         server_counters: per variant, differences of the server's speculation counters over the run, since its
@@ -106,6 +106,12 @@ class RunManifest:
             ValueError: not JSON, or a field missing, unknown or of another type.
         """
         return strict.read(cls, text, "manifest", SCHEMA)
+
+    @property
+    def version(self) -> str | None:
+        """Version of specdec that measured it; None for a run of 0.1.0 or a killed one, which do not say."""
+        version = self.environment.get("specdec")
+        return version if isinstance(version, str) else None
 
     @property
     def outcome(self) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from specdec import __version__
 from specdec.benchmark.load import arrivals
 from specdec.benchmark.plan import Plan, Target, new_run_id
 from specdec.benchmark.run import RunEvent, run
@@ -49,6 +50,7 @@ def test_what_a_run_leaves(start: Start, make_plan: MakePlan, tmp_path: Path) ->
     assert RunManifest.from_json((tmp_path / "run" / "manifest.json").read_text()) == manifest
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["manifest.json", "records.jsonl"]
     assert manifest.records_sha256 == hashlib.sha256(stored).hexdigest()
+    assert manifest.version == __version__
     assert (manifest.status, manifest.problem, manifest.counts) == (
         "complete",
         None,

@@ -12,6 +12,7 @@ from specdec.plots import Picture
 from specdec.report.content import Cell, Fold, Table, Tone, cell
 from specdec.report.numbers import Number, Trace, decimals, duration, milliseconds, times
 from specdec.runs.folder import Run
+from specdec.runs.manifest import RunManifest
 
 TONES: dict[str, Tone] = {"helps": "good", "hurts": "bad", "no difference": "quiet", "undecided": "quiet"}
 """How a decision is coloured; the word stands beside it always."""
@@ -24,6 +25,11 @@ PAGE = 40
 
 METRICS = {"tpot": TPOT, "ttft": TTFT, "e2e": E2E, "step_gap": STEP_GAP}
 """What one request contributes, by the name of its field in a measurement."""
+
+
+def made_with(manifest: RunManifest) -> str:
+    """Which specdec measured a run, as part of a sentence."""
+    return f"specdec {manifest.version}" if manifest.version else "a specdec that the run does not name"
 
 
 Evidence = tuple[tuple[Picture, ...], tuple[Table, ...]]
