@@ -61,7 +61,8 @@ class DeniedError(NoAccessError):
 
     def __init__(self, action: str, message: str) -> None:
         super().__init__(
-            f"not allowed: {action} ({message})", remedy=f"Let this identity do {action}, or use one that may"
+            f"not allowed: {action} ({message})",
+            remedy=f"Allow {action} for this identity, or use another identity",
         )
         self.action = action
 
@@ -107,7 +108,7 @@ def _require_endpoints() -> None:
                 wrong = True
             if wrong:
                 remedy = "Write http://host:port or https://host, or unset it"
-                mistakes.append(Mistake(name, without_secrets(value), "is no URL of a server", remedy))
+                mistakes.append(Mistake(name, without_secrets(value), "is not the URL of a server", remedy))
     if mistakes:
         raise BadInputError("environment", mistakes)
 
@@ -231,7 +232,7 @@ def doing(what: str) -> Generator[None]:
 def _no_region(error: Exception) -> BadInputError:
     remedy = "Name a region with --region, or set AWS_DEFAULT_REGION"
     return BadInputError(
-        "command line", [Mistake("--region", None, f"cannot be told: {str(error).rstrip('.')}", remedy)]
+        "command line", [Mistake("--region", None, f"is not known: {str(error).rstrip('.')}", remedy)]
     )
 
 
@@ -299,7 +300,7 @@ def unexpected(error: Exception) -> SpecdecError | None:
     return None
 
 
-_UNEXPECTED = "Run the command again; if it stays so, look at AWS Health and AWS_ENDPOINT_URL"
+_UNEXPECTED = "Run the command again; if the error persists, look at AWS Health and AWS_ENDPOINT_URL"
 
 
 def action(error: ClientError) -> str:

@@ -121,7 +121,7 @@ def _fault(error: Exception) -> SpecdecError | None:
         case ModuleNotFoundError():
             return importlib.import_module("specdec.extras").missing(error)
         case OSError(filename=str(name)):
-            return EnvironmentFault(f"{name}: {error.strerror}", remedy="See to that file or folder")
+            return EnvironmentFault(f"{name}: {error.strerror}", remedy="Check that file or folder")
         case OSError(errno=errno.EPIPE | errno.ENOSPC | errno.EIO | errno.EBADF | errno.EDQUOT):
             # A file has a name; standard output has none.
             return _output_fault(error)

@@ -66,7 +66,7 @@ class PodAccess(Construct):
             }
             if account == "benchmark":
                 reasons[wildcard("*")] = (
-                    "Metrics are no resources of IAM. Writing is narrowed to our namespaces by a condition."
+                    "Metrics are not resources of IAM. Writing is narrowed to our namespaces by a condition."
                     " Reading has none; it tells whether a lost answer was taken after all, so that nothing"
                     " is published twice"
                 )

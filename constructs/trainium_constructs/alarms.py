@@ -81,7 +81,7 @@ class Alarms(Construct):
         self.neuron_errors = self._alarm(
             "NeuronErrors",
             insights.EXECUTION_ERRORS.metric(named, statistic="Sum", period=Duration.minutes(5)),
-            "The Neuron runtime reported execution errors. Results of this time are not to be trusted; look"
+            "The Neuron runtime reported execution errors. Do not trust results of this time; look"
             " at the server's log",
             threshold=1,
         )

@@ -197,7 +197,7 @@ def _sentence(rows: Sequence[Row], reference: str | None, first: Run, second: Ru
         missing = (
             "no other variant ran in both" if reference else "no baseline ran with the same settings in both"
         )
-        parts.append(f"{missing}, so a change of the service cannot be told from one of the day{shown}")
+        parts.append(f"{missing}, so a change of the service cannot be told apart from one of the day{shown}")
     return f"Run {second.manifest.run} against {first.manifest.run}: {'; '.join(parts)}."
 
 

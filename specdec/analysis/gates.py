@@ -95,7 +95,7 @@ def reasons(
         yield Reason(
             "same server",
             True,
-            f"{' and '.join(names)} are one server, so the ratio is the measurement's own",
+            f"{' and '.join(names)} are one server, so the ratio shows nothing but noise",
         )
     elif None not in models and models[0] != models[1]:
         yield Reason(
@@ -118,7 +118,7 @@ def _survivors(names: tuple[str, str], sides: tuple[Side, Side]) -> Iterator[Rea
             kinds = ", ".join(f"{count} {kind}" for kind, count in side.outcomes if kind != "ok")
             few = side.ok < SURVIVORS * side.requests
             says = f"{side.requests - side.ok} of {side.requests} requests to {name} failed ({kinds})"
-            yield Reason("failures", few, f"{says}, and 90% must not" if few else says)
+            yield Reason("failures", few, f"{says}; at least 90% must succeed" if few else says)
 
 
 def _pairs(alike: Sequence[Pair], apart: Sequence[tuple[Pair, tuple[str, ...]]]) -> Iterator[Reason]:

@@ -332,7 +332,7 @@ class RunJudge:
             )
         ]
         for name, source in self.sources.items():
-            said = "server-per-request" if self.told[name] else source or "cannot be told"
+            said = "server-per-request" if self.told[name] else source or "not known"
             rows.append((f"tokens per step of {name}", said))
         rows.append(("step arithmetic", f"{self.convention.name}: {self.convention.source}"))
         if self.price is not None:

@@ -126,7 +126,7 @@ def _cost(rows: Sequence[LoadRow], load: float) -> str:
 
 def _crossings(row: LoadRow) -> str:
     if not row.crossings:
-        return "where it turns cannot be told"
+        return "where it turns is not known"
     turns = ", ".join(
         f"{shown(c.load)} ({shown(c.low)} to {shown(c.high)})" + ("" if c.downward else ", upwards")
         for c in row.crossings
@@ -178,11 +178,11 @@ def _caveats(
         )
     queued = _named([point for point in points if (point.waiting or 0.0) > WAITING])
     if queued:
-        yield f"The server kept requests waiting at {queued}: TTFT there is its queue's too."
+        yield f"The server kept requests waiting at {queued}: TTFT there includes its queue."
     for variant, load, ratio in acceptance:
         yield (
             f"{variant} gave {ratio:.2f} times the tokens per step at {shown(load)} {_UNITS[verdict.unit]}."
-            " Acceptance depends on the text alone, so the server decodes otherwise under load."
+            " Acceptance depends on the text alone, so the server decodes differently under load."
         )
     for capacity in verdict.capacities:
         if capacity.load is None:

@@ -57,7 +57,7 @@ def require_decidable(change: Change) -> None:
         return
     reference = change.reference
     problem = (
-        f"has no variant beside {reference} that ran in both"
+        f"has no variant other than {reference} that ran in both"
         if reference
         else f"has no baseline with the same settings as in run {change.first.manifest.run}"
     )

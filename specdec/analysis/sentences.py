@@ -70,7 +70,7 @@ def contrary(user: PairedRatio | None, fleet: PairedRatio | None) -> bool:
 def _sum_words(row: Comparison) -> str:
     if row.decision not in ("helps", "hurts") or row.fleet is None or not contrary(row.tpot, row.fleet):
         return ""
-    return f"but {1 / row.fleet.value:.2f} times the baseline's time in sum"
+    return f"but {1 / row.fleet.value:.2f} times the baseline's time in total"
 
 
 def _prompts(count: int | None) -> str:
@@ -147,7 +147,7 @@ def _variant_sentence(rows: Sequence[Comparison], total: Overall | None) -> str:
         hint = f" (up to {more} more {_prompts(more)} per test case would settle it)" if more else ""
         blind = [row for row in undecided if row.tpot and row.tpot.unknown == "blocks"]
         if blind:
-            hint = f" (the design cannot tell on {_names(blind)}: add repeats)"
+            hint = f" (this design cannot decide {_names(blind)}: add repeats)"
         parts.append(f"no significant difference is shown for {_names(undecided)}{hint}")
     parts.extend(_withheld(row for row in rows if not row.counts))
     if not parts:
@@ -156,7 +156,7 @@ def _variant_sentence(rows: Sequence[Comparison], total: Overall | None) -> str:
     if total is not None and total.tpot and total.fleet and contrary(total.tpot, total.fleet):
         bill = (
             f" Over all prompts alike it is {total.tpot.value:.2f} times as fast per prompt and takes"
-            f" {1 / total.fleet.value:.2f} times the baseline's time in sum, which is what a bill follows."
+            f" {1 / total.fleet.value:.2f} times the baseline's time in total, which is what you pay for."
         )
     return "; ".join(parts) + "." + bill
 
@@ -229,8 +229,8 @@ def _about_design(verdict: Verdict) -> Iterator[str]:
     )
     if blind:
         yield (
-            f"The design cannot tell on {', '.join(blind)}: requests ran together, in too few blocks to show"
-            " what a block shares. Ask for more repeats."
+            f"This design cannot decide {', '.join(blind)}: requests ran together, in too few blocks to show"
+            " what a block shares. Add repeats."
         )
 
 
@@ -264,7 +264,7 @@ def _about_numbers(verdict: Verdict, merged: Sequence[str]) -> Iterator[str]:
     )
     if unread:
         yield (
-            f"Steps of {', '.join(unread)} cannot be told from the stream, so there is no acceptance and no"
+            f"Steps of {', '.join(unread)} cannot be read from the stream, so there is no acceptance and no"
             " window advice."
         )
     taken: dict[str, float] = {}
@@ -295,4 +295,4 @@ def _about_money(verdict: Verdict, local: bool) -> Iterator[str]:
         yield "No price is known for this node; set cost.node_usd_per_hour."
     elif price.purchase != "experiment":
         seen = f"{price.purchase} in {price.region} ({price.date})"
-        yield f"Money rests on a price seen for {seen}, not on your bill; set cost.node_usd_per_hour."
+        yield f"Costs use a price seen for {seen}, not on your bill; set cost.node_usd_per_hour."

@@ -23,7 +23,8 @@ def announcement(plan: Plan) -> str:
     equal = sum(prompt.listed - 1 for prompt in plan.prompts)
     if equal:
         parts.append(
-            f"{_count(equal, 'prompt')} of the file left out, equal to others: --repeats sends them again"
+            f"{_count(equal, 'prompt')} of the file left out because they equal others; --repeats sends"
+            " prompts again"
         )
     if plan.seconds is not None:
         return "; ".join([f"for {duration(plan.seconds)}, at most {parts[0]}", *parts[1:]])

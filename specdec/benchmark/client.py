@@ -141,7 +141,7 @@ class Client:
                 await asyncio.sleep(waited)
             except asyncio.CancelledError:
                 return dataclasses.replace(record, outcome="cancelled", error="interrupted")
-        note = f"asked again after {waited:g} s, as the server wished" if waited else None
+        note = f"asked again after {waited:g} s, as the server asked" if waited else None
         return dataclasses.replace(record, note=record.note or note)
 
     async def _ask_once(
@@ -211,7 +211,7 @@ class Client:
         except asyncio.CancelledError:
             return "cancelled", "interrupted"
         if late:
-            return "timeout", f"{late}; {len(stream.times)} chunks had come"
+            return "timeout", f"{late}; {len(stream.times)} chunks had arrived"
         error = exchange.done.exception()
         match error:
             case ServerError():
@@ -219,7 +219,7 @@ class Client:
             case BadStreamError() | ProtocolError():
                 return "bad-response", str(error)
             case Cut():
-                return "cut", f"{error}; {len(stream.times)} chunks had come"
+                return "cut", f"{error}; {len(stream.times)} chunks had arrived"
             case None:
                 return _judge(exchange, stream, reader, job)
             case _:
@@ -309,7 +309,7 @@ def _judge(
             f"not an event stream with tokens ({kind}): {reader.other[:200].decode(errors='replace')!r}",
         )
     if not (stream.ended or stream.finish_reason):
-        return "cut", f"the stream stopped without a finish reason; {len(stream.times)} chunks had come"
+        return "cut", f"the stream stopped without a finish reason; {len(stream.times)} chunks had arrived"
     return _length(stream, job, wanted)
 
 

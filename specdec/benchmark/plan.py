@@ -97,7 +97,9 @@ class Target:
             yield Mistake(f"target {self.variant}", self.address, f"is {error}", remedy)
         for what, name in (("name of a target", self.variant), ("model", self.model)):
             if name is not None and not (name.strip() and is_printable(name) and len(name) <= LONGEST_NAME):
-                problem = f"is empty, longer than {LONGEST_NAME}, or holds line breaks or controls"
+                problem = (
+                    f"is empty, longer than {LONGEST_NAME}, or contains line breaks or control characters"
+                )
                 yield Mistake(what, shortened(name, 60), problem, "Give it a plain name")
 
     def measured(self) -> MeasuredVariant:
@@ -213,7 +215,7 @@ class Plan:
             for name in sorted({name for name in names if names.count(name) > 1})
         )
         mistakes.extend(
-            Mistake("--extra-body", name, "is the client's own field", "Leave it out")
+            Mistake("--extra-body", name, "is set by the client itself", "Leave it out")
             for name in OWN
             if name in self.extra_body
         )
@@ -244,7 +246,7 @@ class Plan:
                 Mistake(
                     "rate",
                     self.rate,
-                    f"is no rate, and arrival is {self.arrival}",
+                    f"is not a rate, and arrival is {self.arrival}",
                     "Give requests per second and variant",
                 )
             )
@@ -266,7 +268,7 @@ class Plan:
         try:
             return tls_context(self.authorities, insecure=self.insecure)
         except OSError as error:
-            problem = f"holds no certificate that can be read: {error.strerror or error}"
+            problem = f"contains no readable certificate: {error.strerror or error}"
             mistake = Mistake("--cacert", str(self.authorities), problem, "Name a PEM file")
             raise BadInputError("command line", [mistake]) from None
 
@@ -323,7 +325,7 @@ class Plan:
             raise BadInputError(
                 "targets",
                 [
-                    Mistake("target", name, "is no variant of the experiment", f"Use {', '.join(names)}")
+                    Mistake("target", name, "is not a variant of the experiment", f"Use {', '.join(names)}")
                     for name in unknown
                 ],
             )

@@ -96,7 +96,7 @@ def run(
         ) from None
     if held:
         raise BadInputError(
-            "run", [Mistake("folder", str(folder), "holds a run already", "Name a new folder")]
+            "run", [Mistake("folder", str(folder), "already holds a run", "Name a new folder")]
         )
     return asyncio.run(_Run(plan, folder, interrupted, on_event).execute())
 

@@ -272,7 +272,7 @@ def _error(event_type: str, chunk: Any) -> BadStreamError | ServerError:
         return (
             ServerError(str(chunk)[:500])
             if event_type == "error"
-            else BadStreamError(f"an event that is no object: {str(chunk)[:80]}")
+            else BadStreamError(f"an event that is not an object: {str(chunk)[:80]}")
         )
     fields = cast("dict[str, Any]", chunk)
     error: Any = fields.get("error", fields)

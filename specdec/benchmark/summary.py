@@ -86,7 +86,7 @@ def _notes(record: RequestRecord) -> Iterator[str]:
     if record.buffer_bytes:
         yield f"handed on in buffers of {record.buffer_bytes} bytes: something on the way holds tokens back"
     elif came_at_once(record):
-        yield "the stream came at once: TPOT cannot be told"
+        yield "the stream came all at once, so there is no TPOT"
 
 
 class _Numbers:

@@ -62,7 +62,7 @@ _CHANGEABLE = (
 @click.option(
     "--experiment",
     type=click.Path(path_type=Path),
-    help="Take everything not given here from this experiment; names are its variants.",
+    help="Take everything not given here from this experiment; targets are named as its variants.",
 )
 @click.option(
     "--prompts",
@@ -75,9 +75,7 @@ _CHANGEABLE = (
     help="Column or field of the file that holds the prompt, if not a usual one.",
 )
 @click.option("--test-case", "test_cases", multiple=True, help="Only this test case; may be given again.")
-@click.option(
-    "--output-tokens", type=click.IntRange(2, 1_000_000), help="Tokens of every answer.  [default: 600]"
-)
+@click.option("--output-tokens", type=click.IntRange(2, 1_000_000), help="Tokens per answer.  [default: 600]")
 @click.option("--concurrency", type=click.IntRange(1, 10_000), help="Requests in flight.  [default: 4]")
 @click.option(
     "--repeats",
@@ -121,7 +119,7 @@ _CHANGEABLE = (
 @click.option(
     "--point-seconds",
     type=Number(0.001, 1e6),
-    help="Most seconds a variant gets requests at one of several loads.  [default: 3600]",
+    help="Longest time in seconds that a variant gets requests at one of several loads.  [default: 3600]",
 )
 @objective_options
 @click.option("--api", type=click.Choice(["chat", "completions"]), help="Route to ask.  [default: chat]")
@@ -347,7 +345,7 @@ def _with_windows(targets: tuple[Target, ...], windows: tuple[str, ...]) -> tupl
             mistakes.append(Mistake("--window", text, "names no speculative target", remedy))
         elif not (size.isdecimal() and size.isascii() and len(size) < 4 and 1 <= int(size) <= MOST_WINDOW):
             mistakes.append(
-                Mistake("--window", text, f"is no window from 1 to {MOST_WINDOW}", "Write NAME=7")
+                Mistake("--window", text, f"is not a window from 1 to {MOST_WINDOW}", "Write NAME=7")
             )
         else:
             sizes[name] = int(size)

@@ -73,7 +73,7 @@ def command(
                 Mistake(
                     "--zone",
                     zone,
-                    f"{region} is there already, with another zone",
+                    f"{region} is already there, in another zone",
                     f"Edit placement.{region}.zone",
                 )
             ],

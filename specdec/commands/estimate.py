@@ -61,14 +61,14 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
         for entry in table
     ]
     total = f"{known * hours:.2f} USD for {hours:g} hours"
-    rows.append(["all that is known", "", f"{known:.3f} USD/h", total])
+    rows.append(["total of known prices", "", f"{known:.3f} USD/h", total])
     console.show(console.table(_ITEMS, rows, heading=False))
     console.show("\nPredicted, not measured:")
     for candidate in compared:
         _candidate(candidate)
     console.show(
-        "A verdict holds for the instance and the parallelism it was measured on: where plain steps wait for"
-        " bytes,\na draft pays sooner than where they wait for layers and collectives."
+        "A verdict holds for the instance and the parallelism it was measured on. A draft pays earlier where"
+        " plain\nsteps wait for memory than where they wait for layers and collectives."
     )
     return EXIT_OK
 
@@ -96,7 +96,7 @@ def _candidate(candidate: Candidate) -> None:
     if candidate.price:
         console.show(f"    node price: {candidate.price}")
     if candidate.block and nodes is not None:
-        console.show(f"    a Capacity Block is paid whole: 24 hours are {24 * nodes:.2f} USD")
+        console.show(f"    a Capacity Block is paid in full: 24 hours are {24 * nodes:.2f} USD")
     if candidate.hours is not None:
         money = f", {candidate.usd[0]:.2f} to {candidate.usd[1]:.2f} USD" if candidate.usd else ""
         console.show(

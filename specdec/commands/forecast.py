@@ -57,7 +57,9 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Draft models draw their proposals as the target draws; needs logged log-probabilities.",
 )
-@click.option("--prompts", metavar="SET|FILE", help="Prompts of a run that does not say or has moved.")
+@click.option(
+    "--prompts", metavar="SET|FILE", help="Prompts of a run that does not name them, or whose file has moved."
+)
 @click.option(
     "--budget", type=click.IntRange(min=1), default=200_000, show_default=True, help="Answer tokens to read."
 )

@@ -33,14 +33,14 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
     type=Number(0, 1e6),
     default=20.0,
     show_default=True,
-    help="Time of each step after it.",
+    help="Time of each later step.",
 )
 @click.option(
     "--jitter",
     type=Number(0, 0.95),
     default=0.0,
     show_default=True,
-    help="Share by which steps vary.",
+    help="Share by which step times vary.",
 )
 @click.option(
     "--batch-ms",
@@ -65,7 +65,7 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
 @click.option(
     "--acceptance",
     type=Number(0, 1),
-    help="Instead: probability that a proposal is accepted, with --window.",
+    help="Probability that a proposal is accepted, instead of --tokens-per-step; needs --window.",
 )
 @click.option("--window", type=click.IntRange(1, 1000), help="Proposals per step, with --acceptance.")
 @click.option(
@@ -114,7 +114,7 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="On every so many-th request.",
+    help="Play the fault on every N-th request.",
 )
 @click.option("--faults", is_flag=True, help="List the faults and quit.")
 @click.option(
@@ -272,6 +272,6 @@ def _show(settings: Settings, truth: dict[str, Any]) -> None:
     heads = [console.Column("truth"), *(console.Column(head, right=True) for head in ("median", "mean"))]
     console.show_table(heads, rows)
     console.show(
-        f"{truth['whole']} of {truth['requests']} requests answered whole; expected tokens per step"
+        f"{truth['whole']} of {truth['requests']} requests answered completely; expected tokens per step"
         f" {settings.per_step.mean:.3f}"
     )

@@ -25,7 +25,7 @@ def say_what_queues(plan: Plan) -> None:
     if above:
         console.say(
             f"more in flight than the {least} sequences (max_num_seqs) that a variant decodes together:"
-            f" {_listed(tuple(above))}; the rest waits, so that TTFT there is the queue's"
+            f" {_listed(tuple(above))}; the rest wait, so TTFT there includes the queue"
         )
 
 

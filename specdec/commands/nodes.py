@@ -65,13 +65,15 @@ def up(nodes: int | None, experiment_path: Path, region: str | None) -> int:
     experiment, name, clients = opened(experiment_path, region)
     count = nodes or experiment.nodes_needed
     for what in unstaged(experiment, name, clients):
-        console.say(f"{what} are not in the bucket yet: the nodes will wait for them, and are paid")
+        console.say(
+            f"{what} are not in the bucket yet: the nodes will wait for them and cost money meanwhile"
+        )
     group = resize(experiment, name, clients, nodes=count)
     console.show(f"{group} in {name}: {count} nodes wanted")
     try:
         comes = postpone(experiment.stack_name(name), group, clients, now=datetime.now(UTC))
     except NoAccessError as error:
-        console.say(f"the guard could not be moved ({error}): it may set the nodes to 0 at any time")
+        console.say(f"the guard could not be postponed ({error}): it may set the nodes to 0 at any time")
     else:
         until = f"they are set to 0 at {comes:%Y-%m-%d %H:%M} UTC" if comes else "no guard sets them to 0"
         console.say(f"{until}; sooner with: specdec nodes down")

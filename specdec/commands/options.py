@@ -64,11 +64,13 @@ class NumberList(click.ParamType[tuple[float, ...]]):
 
 def objective_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """``--ttft-ms`` and ``--tpot-ms``: limits for goodput and capacity."""
-    for name, what in (("tpot", "milliseconds per output token"), ("ttft", "milliseconds to first token")):
+    for name, what in (("tpot", "per output token"), ("ttft", "to the first token")):
         command = click.option(
             f"--{name}-ms",
             type=Number(0, 1e6, min_open=True),
-            help=f"Objective: most {what} for 95% of requests, or the experiment's share.",
+            help=(
+                f"Objective: longest time {what} in milliseconds, for 95% of requests, or the experiment's share."
+            ),
         )(command)
     return command
 

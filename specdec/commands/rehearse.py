@@ -106,7 +106,7 @@ def command(
                 Mistake(
                     "--keep",
                     True,
-                    "goes with --offline only in part",
+                    "is of no use with --offline",
                     "Leave one out: nobody could reach what is kept",
                 )
             ],
@@ -163,7 +163,11 @@ def _engine(
             option = "--baseline" if speculative is None else "--speculative"
             raise BadInputError(
                 "command line",
-                [Mistake(option, baseline or speculative, "is alone", "Give --baseline and --speculative")],
+                [
+                    Mistake(
+                        option, baseline or speculative, "is given alone", "Give --baseline and --speculative"
+                    )
+                ],
             )
         _refuse_model(model, "the servers of --baseline and --speculative serve their own")
         return Endpoints({experiment.baseline.name: baseline, first: speculative})
@@ -187,7 +191,11 @@ def _refuse_model(model: str | None, why: str) -> None:
     if model is not None:
         raise BadInputError(
             "command line",
-            [Mistake("--model", model, f"has no use: {why}", "Leave it out, or add --engine vllm-cpu")],
+            [
+                Mistake(
+                    "--model", model, f"is of no use here: {why}", "Leave it out, or add --engine vllm-cpu"
+                )
+            ],
         )
 
 

@@ -80,7 +80,7 @@ def command(
             chosen,
             [
                 Mistake(
-                    "prompts", strange[0], "is in the run and not in the set", "Name the run's own: --prompts"
+                    "prompts", strange[0], "is in the run but not in the set", "Name the run's own: --prompts"
                 )
             ],
         )
@@ -103,7 +103,7 @@ def command(
                 store.append(folder, followed)
         except KeyboardInterrupt:
             status = EXIT_INTERRUPTED
-            step.outcome = "interrupted, what was followed is kept"
+            step.outcome = "interrupted; what was followed is kept"
     verdict = judge(run.manifest, run.records, rejoined=store.read(folder))
     for row in verdict.comparisons:
         if row.parity.because:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option(
     "--watch",
     is_flag=True,
-    help="Serve the page of a run that goes on, on 127.0.0.1, until Ctrl-C; the latest by default.",
+    help="Serve the page of a run in progress on 127.0.0.1, until Ctrl-C; by default the latest.",
 )
 @click.option("--port", type=click.IntRange(1, 65535), help="With --watch: the port.  [default: a free one]")
 @click.option(
@@ -88,7 +88,7 @@ def command(
     if len(names) > 2:
         raise BadInputError(
             "command line",
-            [Mistake("RUN", " ".join(names), "are more than two", "Name one run, or two to compare")],
+            [Mistake("RUN", " ".join(names), "is more than two runs", "Name one run, or two to compare")],
         )
     if watch:
         _require_here(names, stack)
@@ -110,7 +110,7 @@ def command(
 def _require_here(names: tuple[str, ...], stack: str | None) -> None:
     remote = stack or next((name for name in names if name.startswith("s3://")), None)
     if remote is not None or len(names) > 1:
-        problem = "is not a run of this machine" if remote else "are two runs"
+        problem = "is not a run of this machine" if remote else "is two runs"
         value = remote or " ".join(names)
         raise BadInputError("command line", [Mistake("--watch", value, problem, "Name one run folder")])
 
@@ -158,7 +158,7 @@ def _require_fitting(runs: int, renames: tuple[str, ...], requests: Path | None,
     if failing and runs != 2:
         mistakes.append(Mistake("--fail-on-regression", None, "needs two runs", "Name both, or leave it out"))
     if requests is not None and runs != 1:
-        mistakes.append(Mistake("--requests", str(requests), "goes with one run", "Name one run"))
+        mistakes.append(Mistake("--requests", str(requests), "needs exactly one run", "Name one run"))
     if mistakes:
         raise BadInputError("command line", mistakes)
 
@@ -168,7 +168,7 @@ def _mapping(renames: tuple[str, ...]) -> dict[str, str]:
     wrong = [text for text, (name, _, first) in zip(renames, pairs, strict=True) if not (name and first)]
     if wrong:
         remedy = "Write the name in the second run, =, and the name in the first"
-        mistakes = [Mistake("--rename", text, "is no pair of names", remedy) for text in wrong]
+        mistakes = [Mistake("--rename", text, "is not a pair of names", remedy) for text in wrong]
         raise BadInputError("command line", mistakes)
     return {name: first for name, _, first in pairs}
 

@@ -46,7 +46,9 @@ def request_options(command: _Command) -> _Command:
                 help="Header of every request; may be given again. Values are not stored.",
             ),
             click.option(
-                "--extra-body", metavar="JSON", help="Object with fields to add to every request, or replace."
+                "--extra-body",
+                metavar="JSON",
+                help="JSON object of fields to add to every request, or to replace.",
             ),
             click.option(
                 "--cacert",
@@ -90,19 +92,19 @@ def changes(given: dict[str, Any], targets: Sequence[Target]) -> dict[str, Any]:
 
 def _problem(name: str, value: str) -> str | None:
     if not _NAME.fullmatch(name):
-        return "is no name of a header"
+        return "is not the name of a header"
     if name.lower() in _FRAMING:
         return "is set by the client itself"
     try:
         value.encode("latin-1")
     except UnicodeEncodeError:
         return "has a value with characters that no header can hold"
-    return None if value.isprintable() else "has a value with line breaks or controls"
+    return None if value.isprintable() else "has a value with line breaks or control characters"
 
 
 def _key(variable: str | None, header: str | None, mistakes: list[Mistake]) -> dict[str, str]:
     if header is not None and (not _NAME.fullmatch(header) or variable is None):
-        problem = "is no name of a header" if variable else "has no key to send"
+        problem = "is not the name of a header" if variable else "has no key to send"
         mistakes.append(Mistake("--api-key-header", header[:60], problem, "Give it with --api-key-env NAME"))
         return {}
     if variable is None:
@@ -130,11 +132,11 @@ def _body(text: str | None, mistakes: list[Mistake]) -> dict[str, Any]:
     if isinstance(parsed, dict):
         return cast("dict[str, Any]", parsed)
     remedy = """Write an object: --extra-body '{"top_k": 1}'"""
-    mistakes.append(Mistake("--extra-body", text[:60], "is no JSON object", remedy))
+    mistakes.append(Mistake("--extra-body", text[:60], "is not a JSON object", remedy))
     return {}
 
 
 def _say_of_proxies(targets: Sequence[Target]) -> None:
     named = [name for name in _PROXIES if os.environ.get(name) or os.environ.get(name.lower())]
     if named and any(urlsplit(target.url).hostname not in _LOCAL for target in targets):
-        console.say(f"{', '.join(named)} is ignored: what a proxy takes would be measured as the server's")
+        console.say(f"{', '.join(named)} is ignored: the time a proxy takes would be counted as the server's")

@@ -35,7 +35,7 @@ STEP_COST_TOKENS = 96
     help="Only this lane; may be given again.",
 )
 @click.option("--repeats", type=click.IntRange(1, 10_000), help="Times each prompt is sent to each variant.")
-@click.option("--output-tokens", type=click.IntRange(2, 1_000_000), help="Tokens of every answer.")
+@click.option("--output-tokens", type=click.IntRange(2, 1_000_000), help="Tokens per answer.")
 @click.option("--concurrency", type=click.IntRange(1, 10_000), help="Requests in flight.")
 @click.option(
     "--step-costs",

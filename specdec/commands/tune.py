@@ -72,7 +72,11 @@ def command(
     if sweep is not None and name is not None:
         raise BadInputError(
             "command line",
-            [Mistake("RUN", name, "cannot go with --sweep, which makes its own run", "Leave one out")],
+            [
+                Mistake(
+                    "RUN", name, "cannot be combined with --sweep, which makes its own run", "Leave one out"
+                )
+            ],
         )
     folder = find(name, runs=runs) if sweep is None else _swept(experiment_path, _windows(sweep), cases, runs)
     run = read_run(folder)
@@ -131,7 +135,7 @@ def _swept(path: Path, windows: tuple[int, ...], cases: tuple[str, ...], runs: P
                 Mistake(
                     "variants",
                     None,
-                    "have no speculative one to sweep",
+                    "include no speculative variant to sweep",
                     "Add one with mode, draft and window",
                 )
             ],

@@ -43,7 +43,7 @@ def _speculation_is_whole(variants: tuple[Variant, ...]) -> Iterator[Mistake]:
                 yield Mistake(
                     f"variants[{index}].{field}",
                     None,
-                    "is missing beside the other speculation fields",
+                    "is missing, and other speculation fields are set",
                     "Set mode, draft and window, or none",
                 )
 
@@ -103,7 +103,7 @@ def _lengths_fit(
                 f"variants[{index}].window",
                 variant.window,
                 f"emits one token per step on {stack.name}, where a step emits up to"
-                f" {stack.convention.limit}: a draft for nothing",
+                f" {stack.convention.limit}, so the draft would gain nothing",
                 f"Use {stack.convention.smallest} or more",
             )
 
@@ -155,7 +155,7 @@ def _placement(
         yield Mistake(
             f"placement.{region}",
             placement[region].zone,
-            "is for a region that regions does not name",
+            "is for a region that is not in regions",
             "Add the region or remove it",
         )
 
@@ -173,7 +173,7 @@ def _rate_goes_with_arrival(benchmark: Benchmark) -> Iterator[Mistake]:
         yield Mistake(
             "benchmark.rate",
             None,
-            f"is missing beside arrival = {benchmark.arrival!r}",
+            f"is missing, and arrival is {benchmark.arrival!r}",
             "Give requests per second and variant",
         )
 

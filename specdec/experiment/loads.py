@@ -21,4 +21,4 @@ def load_mistakes(field: str, loads: Sequence[float], *, closed: bool) -> Iterat
         yield Mistake(field, wrong, f"are not {kind}", "Correct or remove them")
     if list(loads) != sorted(set(loads)):
         ascending = ", ".join(f"{load:g}" for load in sorted(set(loads)))
-        yield Mistake(field, list(loads), "are not ascending without doubles", f"Write {ascending}")
+        yield Mistake(field, list(loads), "must be ascending, each load once", f"Write {ascending}")

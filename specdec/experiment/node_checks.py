@@ -195,7 +195,7 @@ def _chip(serving: Serving, capacity: Capacity, variants: tuple[Variant, ...]) -
         yield Mistake(
             "serving.prefill_tokens",
             serving.prefill_tokens,
-            f"is more than has been seen to load on {instance.type}",
+            f"is more than is known to load on {instance.type}",
             f"Use at most {limit}",
         )
 

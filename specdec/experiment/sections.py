@@ -61,7 +61,7 @@ class Cluster(Section):
     )
     viewer_principal_arns: tuple[str, ...] = Field(
         default=(),
-        description="IAM principals that may read everything in the cluster but secrets",
+        description="IAM principals that may read everything in the cluster except secrets",
     )
     log_retention_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365] = Field(
         default=30, description="days that control-plane, container and flow logs are kept"
@@ -133,7 +133,7 @@ class Placement(Section):
     vpc_id: str | None = Field(
         default=None,
         pattern=r"^vpc-[0-9a-f]+$",
-        description="VPC that exists, used as it is instead of a new one; needs `subnets`",
+        description="existing VPC, used as it is instead of a new one; needs `subnets`",
     )
     subnets: dict[str, str] = Field(
         default_factory=dict,
@@ -261,7 +261,9 @@ class Serving(Section):
     prefill_tokens: int = Field(
         default=2048,
         ge=128,
-        description="most prompt tokens of one prefill step; for the native stacks, which compile it in",
+        description=(
+            "largest number of prompt tokens in one prefill step; for the native stacks, which compile it in"
+        ),
     )
     async_scheduling: bool = Field(
         default=False,
@@ -429,7 +431,9 @@ class Benchmark(Section):
         ),
     )
     point_seconds: float = Field(
-        default=3600.0, gt=0, description="most seconds a variant gets requests at one of the `loads`"
+        default=3600.0,
+        gt=0,
+        description="longest time in seconds that a variant gets requests at one of the `loads`",
     )
     warmup: int | None = Field(
         default=None,
@@ -438,7 +442,7 @@ class Benchmark(Section):
     )
     seed: int = Field(default=1, ge=0, description="fixes order, arrivals and, above temperature 0, sampling")
     stall_seconds: float = Field(
-        default=120.0, gt=0, description="deadline without a byte from the server, the first token included"
+        default=120.0, gt=0, description="longest wait for a byte from the server, the first token included"
     )
     request_seconds: float = Field(default=1800.0, gt=0, description="deadline of a whole request")
 
@@ -493,7 +497,7 @@ class Guards(Section):
         default=None,
         description=(
             "who hears of alarms, of the budget and of nodes that a guard stopped: an e-mail address, which"
-            " has to confirm once, or the ARN of an SNS topic that there is"
+            " has to confirm once, or the ARN of an existing SNS topic"
         ),
     )
     monthly_budget_usd: float | None = Field(
@@ -533,9 +537,15 @@ class Cost(Section):
 class Objective(Section):
     """What a user must be kept within. With a limit, the report says how much load each variant carries."""
 
-    ttft_ms: float | None = Field(default=None, gt=0, description="most milliseconds to the first token")
-    tpot_ms: float | None = Field(default=None, gt=0, description="most milliseconds per output token")
-    e2e_ms: float | None = Field(default=None, gt=0, description="most milliseconds to the last token")
+    ttft_ms: float | None = Field(
+        default=None, gt=0, description="limit for the time to the first token, in milliseconds"
+    )
+    tpot_ms: float | None = Field(
+        default=None, gt=0, description="limit for the time per output token, in milliseconds"
+    )
+    e2e_ms: float | None = Field(
+        default=None, gt=0, description="limit for the time to the last token, in milliseconds"
+    )
     share: float = Field(
-        default=0.95, gt=0.0, le=1.0, description="share of the requests that must keep every limit"
+        default=0.95, gt=0.0, le=1.0, description="share of the requests that must stay within every limit"
     )

@@ -222,12 +222,12 @@ def _tag_rules(
             yield Mistake(
                 f"{table}.{key}",
                 value,
-                "has a key that cannot be one",
+                "has a key that is not allowed",
                 "Use at most 128 letters, digits and _ . : / = + - @",
             )
     if len(keyed) > 30:
         yield Mistake(
-            "tags", len(keyed), "are more than a resource can take beside our own", "Use at most 30"
+            "tags", len(keyed), "are more than a resource can have besides our own", "Use at most 30"
         )
 
 
@@ -235,13 +235,13 @@ def _existing_network(region: str, place: Placement) -> Iterator[Mistake]:
     start, zones = f"placement.{region}", list(place.subnets)
     if place.vpc_id is None:
         yield Mistake(
-            f"{start}.vpc_id", None, "is missing beside subnets", "Name their VPC, or remove subnets"
+            f"{start}.vpc_id", None, "is missing, and subnets need it", "Name their VPC, or remove subnets"
         )
     if place.zones:
         yield Mistake(
             f"{start}.zones",
             list(place.zones),
-            "has no effect beside vpc_id",
+            "has no effect together with vpc_id",
             "Remove it; subnets name the zones",
         )
     for zone, subnet in place.subnets.items():
@@ -296,7 +296,7 @@ def _guard_pairs(guards: Guards) -> Iterator[Mistake]:
         yield Mistake(
             "guards.monthly_budget_usd",
             guards.monthly_budget_usd,
-            "tells nobody without guards.notify",
+            "notifies nobody without guards.notify",
             "Set notify too, or remove it",
         )
     if guards.notify is not None and not (_EMAIL.fullmatch(guards.notify) or _TOPIC.fullmatch(guards.notify)):
@@ -328,8 +328,8 @@ def past_mistakes(guards: Guards, now: datetime) -> Iterator[Mistake]:
         yield Mistake(
             "guards.scale_down_at",
             at,
-            f"is past: it is {now:%Y-%m-%dT%H:%M:%S} UTC",
-            "Set a time to come, or remove it",
+            f"is in the past: it is now {now:%Y-%m-%dT%H:%M:%S} UTC",
+            "Set a time in the future, or remove it",
         )
 
 

@@ -76,7 +76,7 @@ def open_draft(name: str, *, cache: Path, tokenizer: LlamaModel | None, samples:
     if kind.lower() in ("eagle", "eagle3", "medusa", "mtp", "dflash"):
         raise wrong_draft(
             name,
-            "drafts from the target's hidden states, which no logged text holds",
+            "drafts from the target's hidden states, which no logged text contains",
             "Forecast a standalone draft model or look-up; measure this one",
         )
     if kind in ("http", "https"):
@@ -94,7 +94,7 @@ def open_draft(name: str, *, cache: Path, tokenizer: LlamaModel | None, samples:
             raise wrong_draft(name, f"holds {len(files)} GGUF files", "Name the file")
         path = files[0]
     if not path.is_file():
-        raise wrong_draft(name, "is no file", "Write ngram:N, shipped, a GGUF file or folder, or an address")
+        raise wrong_draft(name, "is not a file", "Write ngram:N, shipped, a GGUF file or folder, or an address")
     _require_memory(path)
     model = LlamaModel(path)
     if tokenizer is not None and path != tokenizer.path:
@@ -144,7 +144,7 @@ class LookUp:
         self._length = length
         self.name = f"look-up of {length} tokens"
         self.rests_on = (
-            "look-up as llama.cpp's ngram_simple does it; other servers choose another place. It proposes"
+            "look-up as llama.cpp's ngram_simple does it; other servers may choose another place. It proposes"
             " what followed there, whatever the answer's temperature"
         )
 
@@ -174,7 +174,7 @@ class Model:
         self.lanes = model.lanes
         self._model = model
         self._bank = bank
-        rests_on = f"{model.path.name} in {engine()}: another engine or quantization chooses otherwise"
+        rests_on = f"{model.path.name} in {engine()}: another engine or quantization may choose differently"
         self.rests_on = f"{rests_on}. {self.proposes}"
 
     def kept(self, text: Tokens) -> Kept:

@@ -296,14 +296,14 @@ def _decoded(value: Any) -> Any:
 def _object(value: Any) -> Entry:
     part = _decoded(value)
     if not isinstance(part, dict):
-        raise _LeftOutError("a part that is no object")
+        raise _LeftOutError("a part that is not an object")
     return cast("Entry", part)
 
 
 def _messages(value: Any) -> tuple[tuple[str, str], ...]:
     messages = _decoded(value)
     if not isinstance(messages, list):
-        raise _LeftOutError("messages that are no list")
+        raise _LeftOutError("messages that are not a list")
     turns: list[tuple[str, str]] = []
     for item in cast("list[Any]", messages):
         message = _object(item)

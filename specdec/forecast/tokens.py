@@ -95,9 +95,9 @@ def tokenize(answers: Iterable[Answer], tokenizer: Tokenizer) -> Tokenized:
         if answer.finish == "stop" and counted == len(written) + 1:
             written.append(end if answer.messages else tokenizer.end)
         if answer.prompt_tokens is not None and answer.prompt_tokens != len(prompt):
-            left_out["prompt of another number of tokens than logged: another template or tokenizer"] += 1
+            left_out["prompt has another number of tokens than logged: another template or tokenizer"] += 1
         elif counted is not None and counted != len(written):
-            left_out["answer of another number of tokens than logged: another tokenizer"] += 1
+            left_out["answer has another number of tokens than logged: another tokenizer"] += 1
         elif len(written) < 2:
             left_out["answer of a single token"] += 1
         else:

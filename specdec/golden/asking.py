@@ -77,7 +77,7 @@ async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> As
     else:
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
-            raise BadRequestError("content-length is no number")
+            raise BadRequestError("content-length is not a number")
         if len(length) > 12 or int(length) > BODY_LIMIT:
             raise BadRequestError(f"a body of more than {BODY_LIMIT} bytes")
         body = await reader.readexactly(int(length))
@@ -107,7 +107,7 @@ async def _chunked(reader: asyncio.StreamReader) -> bytes:
         try:
             size = int(line, 16)
         except ValueError:
-            raise BadRequestError("a chunk size that is no number") from None
+            raise BadRequestError("a chunk size that is not a number") from None
         if size < 0 or len(body) + size > BODY_LIMIT:
             raise BadRequestError(f"a body of more than {BODY_LIMIT} bytes")
         if size == 0:

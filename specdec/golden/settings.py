@@ -21,10 +21,10 @@ FAULTS: dict[str, str] = {
     "early-eos": "stops half-way with finish_reason stop",
     "over-run": "sends more tokens than were asked for",
     "not-json": "sends an event that is not JSON",
-    "not-a-chunk": "sends JSON that is no completion chunk",
+    "not-a-chunk": "sends JSON that is not a completion chunk",
     "json-body": "answers with one JSON document instead of a stream",
     "empty": "sends [DONE] and nothing else",
-    "bad-framing": "sends a chunk size that is no number",
+    "bad-framing": "sends a chunk size that is not a number",
     "not-http": "answers with something that is not HTTP",
     "death": "closes every connection and listens no more",
 }

@@ -61,8 +61,8 @@ def source_of(experiment: Experiment, region: str) -> str:
             Mistake(
                 "regions",
                 list(experiment.regions),
-                f"has nothing to copy to {region} from",
-                "Name the other region too",
+                f"names no other region to copy to {region} from",
+                "Add the region to copy from",
             )
         ],
     )

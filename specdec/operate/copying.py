@@ -156,7 +156,7 @@ def copy(
             equal, certain = same(original, there) if there else (False, True)
             if not equal:
                 raise CopyFault(
-                    f"{key} arrived in {target_bucket} with other content",
+                    f"{key} arrived in {target_bucket} with different content",
                     remedy=f"aws s3 rm s3://{target_bucket}/{key}, and run again",
                 )
             copied.append(key)

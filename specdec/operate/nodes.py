@@ -87,7 +87,8 @@ def resize(experiment: Experiment, region: str, clients: Clients, *, nodes: int)
     largest = max(int(group["scalingConfig"]["maxSize"]), 1)
     if nodes > largest:
         raise SpecdecError(
-            f"{nodes} nodes asked for, {largest} are the most", remedy="Raise capacity.max_nodes and deploy"
+            f"{nodes} nodes requested, and at most {largest} are allowed",
+            remedy="Raise capacity.max_nodes and deploy",
         )
     with calls():
         try:

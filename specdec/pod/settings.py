@@ -71,7 +71,7 @@ class Settings:
                 Mistake(
                     "EXPERIMENT",
                     str(path),
-                    f"is no experiment: {error}",
+                    f"is not an experiment: {error}",
                     "Write Experiment.resolved() as JSON",
                 )
             )

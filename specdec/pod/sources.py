@@ -93,7 +93,7 @@ def unpack(archive: tarfile.TarFile, target: Path) -> None:
                 if not (target / path).resolve().is_relative_to(target.resolve()):
                     raise tarfile.TarError(f"{member.name!r} would be outside of the folder")
             if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
-                raise tarfile.TarError(f"{member.name!r} is no file, folder or link")
+                raise tarfile.TarError(f"{member.name!r} is not a file, folder or link")
             member.uid = member.gid = os.getuid()
             archive.extract(member, target)
     except tarfile.TarError as error:

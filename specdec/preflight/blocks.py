@@ -188,11 +188,11 @@ def judge_blocks(
             "warning",
             f"no Capacity Block of {HOURS} hours is for sale in the next {DAYS} days:"
             f" {', '.join(place for place in asked)}",
-            "Ask again later",
+            "Check again later",
         )
     if missed:
         # Nothing of this deployment depends on them.
-        yield Finding("capacity blocks", "ok", f"elsewhere not looked at: {', '.join(missed)}")
+        yield Finding("capacity blocks", "ok", f"not checked elsewhere: {', '.join(missed)}")
 
 
 def lines(offer: Offer) -> list[str]:

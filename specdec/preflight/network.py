@@ -40,7 +40,7 @@ def network(scope: Scope) -> Iterator[Finding]:
         except ClientError as error:
             if code(error) != "InvalidSubnetID.NotFound":
                 raise
-            yield Finding("network", "blocker", f"a subnet is not there: {error}", _SUBNETS)
+            yield Finding("network", "blocker", f"a subnet does not exist: {error}", _SUBNETS)
             return
         tables = pages(ec2, "describe_route_tables", "RouteTables", Filters=vpc)
         names = [

@@ -124,7 +124,7 @@ def judge_addon(versions: Sequence[str], *, name: str, kubernetes: str, pinned: 
         return Finding(
             "add-ons",
             "blocker",
-            f"{name} {pinned} does not go with Kubernetes {kubernetes}",
+            f"{name} {pinned} does not work with Kubernetes {kubernetes}",
             f'Set cluster.addon_versions.{name} = "{versions[0]}"',
         )
     return Finding(

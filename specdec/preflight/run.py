@@ -96,14 +96,12 @@ def _one(name: str, scope: Scope) -> list[Finding]:
     try:
         findings.extend(CHECKS[name](scope))
     except DeniedError as error:
-        findings.append(
-            Finding(name, "unknown", f"not looked at: {error}", error.remedy, denied=error.action)
-        )
+        findings.append(Finding(name, "unknown", f"not checked: {error}", error.remedy, denied=error.action))
     except (ThrottledError, EnvironmentFault) as error:
-        findings.append(Finding(name, "unknown", f"not looked at: {error}", error.remedy))
+        findings.append(Finding(name, "unknown", f"not checked: {error}", error.remedy))
     except Exception as error:
         fault = unexpected(error)
         if fault is None:
             raise
-        findings.append(Finding(name, "unknown", f"not looked at: {fault}", fault.remedy))
+        findings.append(Finding(name, "unknown", f"not checked: {fault}", fault.remedy))
     return findings

@@ -97,7 +97,9 @@ def _of_unknown(text: str, source: str, column: str | None, mistakes: list[Mista
                 "Correct it, or write each prompt as one JSON object a line, in a file that ends in .jsonl"
             )
             shown = shortened(lines[0], 60)
-            raise BadInputError(source, [Mistake("prompts", shown, "begins as JSON and is none", remedy)])
+            raise BadInputError(
+                source, [Mistake("prompts", shown, "begins like JSON but is not valid JSON", remedy)]
+            )
     for delimiter in ",;\t":
         names = [name.strip(' "').lower() for name in lines[0].split(delimiter)] if lines else []
         if len(names) > 1 and set(names) <= KNOWN and set(names) & TEXT_NAMES:
@@ -119,7 +121,7 @@ def _is_json(text: str) -> bool:
 
 def _parsed(text: str) -> Any:
     def refuse(name: str) -> Any:
-        raise ValueError(f"{name} is no number of JSON")
+        raise ValueError(f"{name} is not a JSON number")
 
     return json.loads(text, parse_constant=refuse)
 
@@ -156,7 +158,7 @@ def _document(text: str, source: str, mistakes: list[Mistake]) -> Iterator[Item]
     elif isinstance(value, list):
         entries = cast("list[Any]", value)
     else:
-        mistakes.append(Mistake(source, value, "is no list of prompts", "Write an array of prompts"))
+        mistakes.append(Mistake(source, value, "is not a list of prompts", "Write an array of prompts"))
         return
     for index, entry in enumerate(entries):
         yield Item(f"{source}[{index}]", index + 1, {"prompt": entry} if isinstance(entry, str) else entry)
@@ -178,7 +180,7 @@ def _rows(text: str, source: str, delimiter: str, column: str | None) -> Iterato
         heads = [head.strip() for head in next(reader, list[str]())]
         names = heads if column is not None else [head.lower() for head in heads]
         if column is not None and column not in names:
-            problem = "is no column of the file"
+            problem = "is not a column of the file"
         elif column is None and not set(names) & TEXT_NAMES:
             column, problem = ",".join(heads), "has no column that is known to hold prompts"
         else:
@@ -209,7 +211,7 @@ def _rows(text: str, source: str, delimiter: str, column: str | None) -> Iterato
             entries.append(Item(place, number, values, table=True))
     except csv.Error as error:
         mistake = Mistake(
-            f"{source}:{reader.line_num}", None, f"is no CSV: {error}", "Quote cells as CSV does"
+            f"{source}:{reader.line_num}", None, f"is not CSV: {error}", "Quote cells as CSV does"
         )
         raise BadInputError(source, [mistake]) from None
     return iter(entries)

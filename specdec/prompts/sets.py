@@ -93,7 +93,12 @@ def load(name: str, *, base: Path | None = None, column: str | None = None) -> t
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         remedy = f"Use a shipped set ({', '.join(SHIPPED)}) or a readable UTF-8 file"
         raise BadInputError(
-            name, [Mistake("prompts", name, f"is no shipped set and cannot be read: {reason}", remedy)]
+            name,
+            [
+                Mistake(
+                    "prompts", name, f"is not a shipped set, and cannot be read as a file: {reason}", remedy
+                )
+            ],
         ) from None
     return parse(text, source=str(path), column=column)
 
@@ -186,6 +191,6 @@ def _same_text(prompts: list[tuple[Item, Prompt]]) -> Iterator[Mistake]:
                 item.place,
                 prompt.text,
                 f"{problem}, and one test case would take the two for different prompts",
-                "Put them into test cases of their own",
+                "Put them into separate test cases",
             )
         seen.setdefault(key, item.place)

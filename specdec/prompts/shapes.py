@@ -138,7 +138,7 @@ class _Reader:
         )
         for said in (fields.text, fields.system or "", *(turn.content for turn in turns)):
             if has_halves(said):
-                problem = "holds half of a character (a lone surrogate), which no server can be sent"
+                problem = "contains half of a character (a lone surrogate), which cannot be sent to a server"
                 self._wrong("prompt", shortened(said, 60), problem, "Remove it")
         return fields
 
@@ -149,12 +149,12 @@ class _Reader:
             return raw
         url = raw.get("url", "/v1/chat/completions")
         if not str(url).endswith("/completions"):
-            self._wrong("url", url, "is no request for text", "Keep the lines that ask for completions")
+            self._wrong("url", url, "is not a request for text", "Keep the lines that ask for completions")
             return None
         request = {key: value for key, value in cast("dict[str, Any]", body).items() if key not in _REQUEST}
         allowed = {name for names in _NAMES.values() for name in names} | {"messages"}
         for name in sorted(request.keys() - allowed):
-            problem = "changes what is generated, and is not understood here"
+            problem = "changes what is generated and is not supported here"
             self._wrong(f"body.{name}", request[name], problem, "Leave it out")
         return {"id": raw["custom_id"], **request} if "custom_id" in raw else request
 
@@ -170,7 +170,7 @@ class _Reader:
         while turns and turns[-1].role != "user":
             turns.pop()
         if not turns:
-            self._wrong(field, value, "holds nothing that a user says", "Add a message of the user")
+            self._wrong(field, value, "contains nothing that a user says", "Add a message of the user")
             return None, ()
         return turns[-1].content, tuple(turns[:-1])
 
@@ -179,7 +179,7 @@ class _Reader:
         role = _ROLES.get(str(entry.get("role", entry.get("from", ""))).lower())
         content: Any = entry.get("content", entry.get("value", entry.get("text")))
         if role is None:
-            problem = "is no message of a system, user or assistant"
+            problem = "is not a message of a system, user or assistant"
             self._wrong(field, value, problem, 'Write {"role": "user", "content": "..."}')
             return None
         if isinstance(content, list):
@@ -197,7 +197,7 @@ class _Reader:
     def _first_turn(self, value: object) -> str | None:
         turns = _list(value)
         if not turns or not isinstance(turns[0], str) or not turns[0].strip():
-            self._wrong("turns", value, "is no list of texts", "Write what the user says first")
+            self._wrong("turns", value, "is not a list of texts", "Write what the user says first")
             return None
         return turns[0]
 
@@ -215,13 +215,13 @@ class _Reader:
             return None
         name = names[0] if names else "prompt"
         if not names:
-            self._wrong("prompt", None, "is missing", "Add what is to be sent")
+            self._wrong("prompt", None, "is missing", "Add the text to send")
             return None
         return self._said(name, raw[name])
 
     def _said(self, name: str, value: object) -> str | None:
         if not isinstance(value, str) or not value.strip():
-            self._wrong(name, value, "is not a text that says something", "Correct the value")
+            self._wrong(name, value, "is empty or not a text", "Correct the value")
             return None
         return value
 
@@ -234,7 +234,7 @@ class _Reader:
 
     def _no_settings(self, raw: dict[str, Any]) -> None:
         for name in sorted(raw.keys() & _SETTINGS):
-            problem = "changes what is generated, and is not understood here"
+            problem = "changes what is generated and is not supported here"
             self._wrong(name, raw[name], problem, "Leave it out")
 
     def _one(self, raw: dict[str, Any], field: str) -> tuple[str, object]:
@@ -248,7 +248,7 @@ class _Reader:
             return None
         if isinstance(value, str) and value.strip():
             return value
-        self._wrong(name, value, "is not a text that says something", _LEAVE)
+        self._wrong(name, value, "is empty or not a text", _LEAVE)
         return None
 
     def _name(self, raw: dict[str, Any], field: str) -> str | None:

@@ -76,7 +76,7 @@ def _fields(name: str) -> dict[str, int]:
         field, _, value = part.partition("=")
         if field not in _BOUNDS:
             mistakes.append(
-                Mistake("prompts", part, "is no field of synthetic prompts", f"Use {', '.join(_BOUNDS)}")
+                Mistake("prompts", part, "is not a field of synthetic prompts", f"Use {', '.join(_BOUNDS)}")
             )
             continue
         low, high = _BOUNDS[field]

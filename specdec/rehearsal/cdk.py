@@ -201,7 +201,7 @@ class Cdk:
         node = shutil.which("node", path=self._aws.environment()["PATH"])
         cdk = CHECKOUT / "node_modules" / "aws-cdk" / "bin" / "cdk"
         if node is None:
-            raise EnvironmentFault("There is no Node here", remedy="Install the project's packages: uv sync")
+            raise EnvironmentFault("Node is not installed", remedy="Install the project's packages: uv sync")
         if not cdk.exists():
             raise EnvironmentFault(
                 f"The CDK command is not installed ({cdk} is absent)", remedy="Run: uv run npm ci"

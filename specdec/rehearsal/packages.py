@@ -33,7 +33,7 @@ def install(
     npm = Path(sys.executable).parent / "npm"
     if not npm.exists():
         raise EnvironmentFault(
-            "There is no npm beside this Python", remedy="Install the project's packages: uv sync"
+            "No npm is installed with this Python", remedy="Install the project's packages: uv sync"
         )
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()

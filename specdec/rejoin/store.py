@@ -80,7 +80,10 @@ def _lines(path: Path) -> Iterator[Followed]:
                 "run",
                 [
                     Mistake(
-                        REJOINED, f"{path}:{number}", f"is broken: {error}", "Delete the file, follow anew"
+                        REJOINED,
+                        f"{path}:{number}",
+                        f"is broken: {error}",
+                        "Delete the file and follow the texts again",
                     )
                 ],
             ) from None

@@ -76,7 +76,7 @@ def _warnings(view: View) -> tuple[Text, ...]:
     if not view.complete:
         problem = (view.run.manifest.problem or "").rstrip(".")
         warnings.append(
-            f"The run did not come to its end{f': {problem}' if problem else ''}. Nothing is concluded from"
+            f"The run did not come to its end{f': {problem}' if problem else ''}. No conclusion is drawn from"
             " what it left."
         )
     if emulated := evidence.emulations(view):

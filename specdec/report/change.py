@@ -209,7 +209,7 @@ def _differences(change: Change) -> Section:
         if rows:
             tables.append(Table(caption, columns("Name", "~First run", "~Second run"), rows))
     text = (
-        "What the two runs have not in common."
+        "What differs between the two runs."
         if tables
         else "Configuration and environment of the two runs are the same."
     )

@@ -90,7 +90,7 @@ def _fetch(bucket: str, run: str | None, runs: Path, session: Any, region: str |
                 "run",
                 f"{SCHEME}{bucket}",
                 "holds no finished run",
-                "Start one with `specdec run`, and wait for its end",
+                "Start one with `specdec run`, and wait until it ends",
             )
         run = finished[0].run
     with console.progress(f"fetching {SCHEME}{bucket}/{run_bucket.PREFIX}{run}"):

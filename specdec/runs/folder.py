@@ -68,7 +68,7 @@ def read_manifest(folder: Path) -> RunManifest:
         return RunManifest.from_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         if (folder / RECORDS).exists():
-            problem = f"has no {MANIFEST}: the run did not end, or is still going on"
+            problem = f"has no {MANIFEST}: the run was killed or is still going on"
             remedy = "Wait for it to end, or run it again; its records are kept"
             raise _wrong("run", folder, problem, remedy) from None
         problem = f"holds neither {RECORDS} nor {MANIFEST}"

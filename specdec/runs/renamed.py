@@ -22,7 +22,7 @@ def renamed(run: Run, names: Mapping[str, str]) -> Run:
     """
     known = list(run.manifest.variants)
     mistakes = [
-        Mistake("--rename", name, f"is no variant of run {run.manifest.run}", f"Use {', '.join(known)}")
+        Mistake("--rename", name, f"is not a variant of run {run.manifest.run}", f"Use {', '.join(known)}")
         for name in names
         if name not in known
     ]

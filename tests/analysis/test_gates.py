@@ -285,7 +285,7 @@ def test_money_needs_sums() -> None:
     assert total.tpot.value == pytest.approx((2.2 * 0.6) ** 0.5, rel=0.01)
     # Half the tokens take 1 / 2.2 and half 1 / 0.6 of the time: 1.061 in sum, with the TTFT that both share.
     assert 1 / total.fleet.value == pytest.approx(1.06, rel=0.01)
-    assert "times the baseline's time in sum, which is what a bill follows" in split.sentence
+    assert "times the baseline's time in total, which is what you pay for" in split.sentence
     assert "se speculation" not in split.sentence
     even = verdict(run(lambda number: 2.2 if number % 2 else 0.9, prompts=40))
     assert "in sum" not in even.sentence

@@ -194,9 +194,9 @@ def test_windows_of_one_draft_make_one_curve() -> None:
 
 def test_requests_that_all_ran_at_one_time_are_told() -> None:
     together = [replace(record, concurrency=4, block=2) for record in plain("easy") + fast("easy")]
-    assert any("The design cannot tell on easy" in caveat for caveat in verdict(together).caveats)
+    assert any("This design cannot decide easy" in caveat for caveat in verdict(together).caveats)
     apart = [replace(record, block=index % 2) for index, record in enumerate(together)]
-    assert not any("The design cannot tell" in caveat for caveat in verdict(apart).caveats)
+    assert not any("This design cannot decide" in caveat for caveat in verdict(apart).caveats)
 
 
 def test_nothing_proposed_says_nothing_about_a_window() -> None:

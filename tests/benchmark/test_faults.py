@@ -24,11 +24,11 @@ EXPECTED = {
     "http-500": ("http-error", "HTTP 500: golden: internal error"),
     "http-502": ("http-error", "HTTP 502: <html><body><h1>502 Bad Gateway</h1></body></html>"),
     "error-event": ("stream-error", "golden: engine died"),
-    "cut": ("cut", "the connection closed before the response ended; 6 chunks had come"),
-    "reset": ("cut", "6 chunks had come"),
-    "no-finish": ("cut", "the stream stopped without a finish reason; 6 chunks had come"),
-    "silence": ("timeout", "nothing received for 1.5 s; 0 chunks had come"),
-    "stall": ("timeout", "nothing received for 1.5 s; 6 chunks had come"),
+    "cut": ("cut", "the connection closed before the response ended; 6 chunks had arrived"),
+    "reset": ("cut", "6 chunks had arrived"),
+    "no-finish": ("cut", "the stream stopped without a finish reason; 6 chunks had arrived"),
+    "silence": ("timeout", "nothing received for 1.5 s; 0 chunks had arrived"),
+    "stall": ("timeout", "nothing received for 1.5 s; 6 chunks had arrived"),
     "early-eos": ("early-eos", "finish_reason 'stop' after 6 of 12 tokens"),
     "over-run": ("bad-response", "20 tokens, 12 were asked for"),
     "not-json": ("bad-response", "an event that is not JSON"),
@@ -37,7 +37,7 @@ EXPECTED = {
     "empty": ("bad-response", "not an event stream with tokens"),
     "bad-framing": ("bad-response", "chunk size b'zz'"),
     "not-http": ("bad-response", "not an HTTP/1.1 response"),
-    "death": ("cut", "6 chunks had come"),
+    "death": ("cut", "6 chunks had arrived"),
 }
 
 

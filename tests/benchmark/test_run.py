@@ -172,7 +172,7 @@ def test_a_folder_with_a_run_is_not_written_to(start: Start, make_plan: MakePlan
     _, url = start(FAST)
     run(make_plan({"baseline": url}), tmp_path / "run")
     before = (tmp_path / "run" / "records.jsonl").read_bytes()
-    with pytest.raises(BadInputError, match="holds a run already"):
+    with pytest.raises(BadInputError, match="already holds a run"):
         run(make_plan({"baseline": url}), tmp_path / "run")
     assert (tmp_path / "run" / "records.jsonl").read_bytes() == before
 
@@ -205,7 +205,7 @@ def test_the_experiment_becomes_a_plan() -> None:
     assert (plan.output_tokens, plan.concurrency, plan.warmup, plan.thinking) == (600, 4, 4, False)
     assert plan.configuration_hash == experiment.configuration_hash()
     assert len(plan.prompts) == 32
-    with pytest.raises(BadInputError, match="is no variant of the experiment"):
+    with pytest.raises(BadInputError, match="is not a variant of the experiment"):
         Plan.from_experiment(experiment, {"draftless": "http://b:8000"})
 
 
@@ -292,9 +292,13 @@ def test_bench_prints_json_that_can_be_piped(start: Start, tmp_path: Path) -> No
         (["--target", "http://127.0.0.1:9"], 4, "no server at http://127.0.0.1:9"),
         (["--target", "nonsense"], 2, "target baseline = 'nonsense'"),
         (["--target", "a=http://h", "--target", "a=http://i"], 2, "is named twice"),
-        (["--target", "http://h", "--prompts", "nosuch.jsonl"], 2, "is no shipped set and cannot be read"),
+        (
+            ["--target", "http://h", "--prompts", "nosuch.jsonl"],
+            2,
+            "is not a shipped set, and cannot be read as a file",
+        ),
         (["--target", "http://h", "--test-case", "nosuch"], 2, "is not in the prompt set"),
-        (["--target", "http://h", "--arrival", "poisson"], 2, "is no rate, and arrival is poisson"),
+        (["--target", "http://h", "--arrival", "poisson"], 2, "is not a rate, and arrival is poisson"),
         (
             ["--target", "http://h", "--api-key-env", "SPECDEC_TEST_ABSENT"],
             2,

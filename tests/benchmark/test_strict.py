@@ -235,7 +235,7 @@ def test_a_server_that_names_a_pause_is_asked_once_more(
     assert code == 0
     first, second = run.records
     assert (first.outcome, second.outcome) == ("ok", "ok")
-    assert first.note == "asked again after 1 s, as the server wished"
+    assert first.note == "asked again after 1 s, as the server asked"
     assert first.chunk_times[-1] < 1, "the pause is no part of the request"
     assert second.note is None
 
@@ -264,14 +264,14 @@ def test_a_compressed_answer_is_named(begin: Callable[[Answer], Server], tmp_pat
     ("arguments", "said"),
     [
         (["--header", "nothing"], "has no colon"),
-        (["--header", "a b: c"], "is no name of a header"),
+        (["--header", "a b: c"], "is not the name of a header"),
         (["--header", "Host: x"], "is set by the client itself"),
-        (["--header", "A: b\nc"], "line breaks or controls"),
+        (["--header", "A: b\nc"], "line breaks or control characters"),
         (["--header", "A: \u4f8b"], "no header can hold"),
-        (["--extra-body", "[1]"], "is no JSON object"),
-        (["--extra-body", "{"], "is no JSON object"),
-        (["--extra-body", '{"a": NaN}'], "is no JSON object"),
-        (["--extra-body", '{"stream": false}'], "is the client's own field"),
+        (["--extra-body", "[1]"], "is not a JSON object"),
+        (["--extra-body", "{"], "is not a JSON object"),
+        (["--extra-body", '{"a": NaN}'], "is not a JSON object"),
+        (["--extra-body", '{"stream": false}'], "is set by the client itself"),
         (["--api-key-header", "api-key"], "has no key to send"),
         (["--cacert", "/nowhere/ca.pem"], "holds no certificate"),
     ],

@@ -116,7 +116,7 @@ def test_counts_that_disagree_leave_an_answer_out() -> None:
 
 def test_nothing_that_can_be_used_names_the_reasons() -> None:
     wrong = Answer(id="b", group="g", prompt="ab", text="four", completion_tokens=3)
-    with pytest.raises(BadInputError, match="1 answer of another number of tokens") as caught:
+    with pytest.raises(BadInputError, match="1 answer has another number of tokens") as caught:
         forecast(sources(wrong), Letters(), [LookUp(3)], TEXTBOOK, costs={})
     assert "--tokenizer" in str(caught.value)
 

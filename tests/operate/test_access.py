@@ -235,7 +235,7 @@ def test_a_stack_in_a_region_that_nothing_tells(
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     assert ended(["report", "--stack", "Bad Stack"], monkeypatch) == 2
     error = capsys.readouterr().err
-    assert "--region: cannot be told: You must specify a region" in error
+    assert "--region: is not known: You must specify a region" in error
     assert "AWS_DEFAULT_REGION" in error
     assert ended(["report", "--stack", "x", "--region", "Bad Region"], monkeypatch) == 2
     assert "--region" in capsys.readouterr().err

@@ -32,7 +32,7 @@ PLANTED = {
         "zones",
         "blocker",
         (
-            f"m7i.2xlarge is not offered in {FIRST}b, where the control plane and the system node are to be,"
+            f"m7i.2xlarge is not offered in {FIRST}b, where the control plane and the system node will run,"
             f" but in {FIRST}a"
         ),
     ),
@@ -175,7 +175,7 @@ def test_nodes_are_told_as_they_are_set_and_kept_within_the_group(said: dict[str
         assert said[name].code == 0
         assert said[name].out == f"accelerator-{FIRST}b-on-demand in {FIRST}: {nodes} nodes wanted\n"
     assert said["too many"].code == 1
-    assert "2 nodes asked for, 1 are the most" in said["too many"].err
+    assert "2 nodes requested, and at most 1 are allowed" in said["too many"].err
 
 
 def test_the_status_tells_what_is_in_the_bucket_and_that_the_cluster_was_not_asked(

@@ -22,7 +22,10 @@ NOW = datetime(2026, 12, 1, 3, 0, tzinfo=UTC)
             'scale_down_every_hours = 0\nscale_down_at = "2026-12-02T00:00:00"',
             [("ok", "2026-12-02T00:00:00")],
         ),
-        ('scale_down_at = "2026-11-30T00:00:00"', [("blocker", "is past: it is 2026-12-01T03:00:00 UTC")]),
+        (
+            'scale_down_at = "2026-11-30T00:00:00"',
+            [("blocker", "is in the past: it is now 2026-12-01T03:00:00 UTC")],
+        ),
         (
             'scale_down_every_hours = 0\nscale_down_at = "2026-11-30T00:00:00"',
             [("blocker", "is past"), ("warning", "nothing stops")],

@@ -60,7 +60,7 @@ def test_nodes_up(aws: StubbedAws) -> None:
 
 def test_more_nodes_than_the_group_may_have_are_refused_before_the_call(aws: StubbedAws) -> None:
     group(aws, desired=0)
-    with pytest.raises(SpecdecError, match="2 nodes asked for, 1 are the most"):
+    with pytest.raises(SpecdecError, match="2 nodes requested, and at most 1 are allowed"):
         resize(EXPERIMENT, REGION, aws.clients, nodes=2)
 
 

@@ -253,10 +253,10 @@ def test_a_byte_order_mark_is_no_part_of_a_prompt(
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.txt", '[\n  {"conversations": [\n', "begins as JSON"),
-        ("a.txt", '{"prompt": "x",\n "id": }', "begins as JSON"),
+        ("a.txt", '[\n  {"conversations": [\n', "begins like JSON"),
+        ("a.txt", '{"prompt": "x",\n "id": }', "begins like JSON"),
         ("a.json", "[{", "not JSON"),
-        ("a.json", "3", "no list of prompts"),
+        ("a.json", "3", "not a list of prompts"),
         ("a.json", "[]", "no prompt in it"),
         ("a.csv", "a,b\n1,2\n", "--prompt-column: a, b"),
         ("a.csv", "prompt,id\nx\n", "has 1 cells, and the heading has 2"),
@@ -266,7 +266,7 @@ def test_a_byte_order_mark_is_no_part_of_a_prompt(
         ("a.parquet", "PAR1", "binary table"),
         ("a.md", "# Title", "document"),
         ("a.YAML", "a: 1", "configuration"),
-        ("a.jsonl", '{"prompt": "x", "temperature": NaN}', "no number of JSON"),
+        ("a.jsonl", '{"prompt": "x", "temperature": NaN}', "not a JSON number"),
         ("a.jsonl", '{"prompt": "x", "temperature": 1e999}', "not within 0 and 2"),
         ("a.jsonl", '{"prompt": "x", "output_tokens": ' + "9" * 4000 + "}", "not within 2"),
         ("a.jsonl", '{"prompt": "x\\ud800"}', "half of a character"),
@@ -276,7 +276,7 @@ def test_a_byte_order_mark_is_no_part_of_a_prompt(
         ("a.jsonl", '{"prompt": " \\n"}', "says something"),
         ("a.jsonl", '{"prompt": "x", "text": "y"}', "beside prompt"),
         ("a.jsonl", '{"messages": [{"role": "assistant", "content": "x"}]}', "nothing that a user says"),
-        ("a.jsonl", '{"messages": [{"role": "tool", "content": "x"}]}', "no message of"),
+        ("a.jsonl", '{"messages": [{"role": "tool", "content": "x"}]}', "not a message of"),
         ("a.jsonl", '{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}', "more than text"),
         (
             "a.jsonl",
@@ -309,7 +309,7 @@ def test_equal_prompts_are_one_prompt_however_often_they_are_listed() -> None:
 
 def test_equal_text_of_other_lengths_is_not_two_prompts_of_a_test_case() -> None:
     lines = '{"prompt": "x", "output_tokens": 5}\n{"prompt": "x", "output_tokens": 6}'
-    with pytest.raises(BadInputError, match="test cases of their own"):
+    with pytest.raises(BadInputError, match="separate test cases"):
         parse(lines, source="a.jsonl")
 
 

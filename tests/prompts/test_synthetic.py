@@ -35,14 +35,14 @@ def test_a_synthetic_set_is_no_file_of_the_pod() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("synthetic:inputs=5", "is no field"),
+        ("synthetic:inputs=5", "is not a field"),
         ("synthetic:input=0", "within 16"),
         ("synthetic:input=-5", "within 16"),
         ("synthetic:input=1e3", "within 16"),
         ("synthetic:input=99999999999999999999", "within 16"),
         ("synthetic:count=²", "within 1"),
         ("synthetic:input=100,shared=100", "no word of its own"),
-        ("synthetic:nonsense", "is no field"),
+        ("synthetic:nonsense", "is not a field"),
     ],
 )
 def test_what_is_no_synthetic_set(name: str, words: str) -> None:

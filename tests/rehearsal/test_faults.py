@@ -225,10 +225,13 @@ def rehearse(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str
     [
         (["--test-case", "nonsense"], "--test-case = 'nonsense': is not in the prompt set. Use repetition"),
         (["--port", "65535"], "--port = 65535: leaves no port for each of the 2 services. Use 65534 or less"),
-        (["--model", "foo"], "--model = 'foo': has no use: llama.cpp serves the model that comes with it"),
+        (
+            ["--model", "foo"],
+            "--model = 'foo': is of no use here: llama.cpp serves the model that comes with it",
+        ),
         (
             ["--model", "foo", "--baseline", "http://127.0.0.1:1", "--speculative", "http://127.0.0.1:2"],
-            "--model = 'foo': has no use: the servers of --baseline",
+            "--model = 'foo': is of no use here: the servers of --baseline",
         ),
     ],
     ids=["test case", "port", "model", "model of endpoints"],

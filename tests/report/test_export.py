@@ -71,11 +71,11 @@ def test_runs_of_other_names_are_compared_by_a_mapping(server: Server, tmp_path:
 @pytest.mark.parametrize(
     ("renames", "words"),
     [
-        (("nobody=k7",), "is no variant of run"),
+        (("nobody=k7",), "is not a variant of run"),
         (("base=k7", "draft-7=k7"), "would name two variants"),
         (("base=draft-7",), "would name two variants"),
-        (("base",), "is no pair of names"),
-        (("=k7",), "is no pair of names"),
+        (("base",), "is not a pair of names"),
+        (("=k7",), "is not a pair of names"),
     ],
 )
 def test_a_mapping_that_does_not_fit(

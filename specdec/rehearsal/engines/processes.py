@@ -60,7 +60,7 @@ class _Server:
             if line.strip()
         ]
         errors = [line for line in lines if "error" in line.lower() or "couldn't" in line.lower()]
-        return (errors or lines or ["it said nothing"])[-1][:300]
+        return (errors or lines or ["it printed nothing"])[-1][:300]
 
     def ended(self) -> str | None:
         """How it ended, in words; None while it runs."""

@@ -84,7 +84,7 @@ def as_floats(cache: Path, bits: Bits = 16, on_progress: Callable[[str], None] =
             digest = _sha256(temporary)
             if temporary.stat().st_size < needed:
                 raise EnvironmentFault(
-                    f"{temporary} came out too short", remedy="Look at the disk, then try again"
+                    f"{temporary} came out too short", remedy="Check the disk, then try again"
                 )
             note.write_text(json.dumps({"sha256": digest, "made_from": made_from}) + "\n", encoding="utf-8")
             temporary.replace(path)

@@ -37,7 +37,7 @@ def _steps(view: View) -> Iterator[Text]:
         yield f"Choose the window{which}: ", Command(f"specdec tune {run}")
     elif any(row.decision == "helps" for row in rows):
         yield (
-            "Name the windows in an experiment file to be told whether another one is faster: ",
+            "Name the windows in an experiment file to learn whether another one is faster: ",
             Command("specdec bench --experiment experiment.toml …"),
         )
     yield "Measure again after a change, then compare: ", Command(f"specdec report {run} NEW_RUN")

@@ -21,7 +21,7 @@ def parity(view: View) -> Section | None:
     gap = view.verdict.comparisons[0].parity.near_tie_gap
     texts = [
         "At temperature 0 speculation must not change the text. Where it does, and the baseline repeats"
-        " itself, the speed of that test case is not worth having: the row is marked and does not count. It"
+        " itself, the speed of that test case is worthless: the row is marked and does not count. It"
         " is explained when the baseline differs from itself at least as often, or when the baseline's two"
         f" best tokens were nearly equal at the first difference (gap in log-probability below {gap:g})."
     ]
@@ -37,7 +37,7 @@ def parity(view: View) -> Section | None:
                 p.self_equal,
                 "count",
                 str(p.self_equal),
-                "repeats with the text of the first",
+                "repeats with the same text as the first",
                 base,
             )
             total = view.trace.number(
@@ -170,7 +170,7 @@ def _schedule(view: View) -> str:
     match view.run.manifest.environment.get("load"):
         case {"schedule": "concurrent"}:
             return (
-                "Variants are measured at the same time and disturb each other where they share anything; in"
+                "Variants are measured at the same time and disturb each other where they share hardware; in"
             )
         case {"schedule": "alternate"}:
             return "Variants alternate in"

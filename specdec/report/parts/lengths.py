@@ -29,8 +29,8 @@ def section(view: View) -> Section | None:
     if not shown:
         return None
     text = (
-        "A longer prompt makes each step read a longer cache, for the target and for a draft model, so that"
-        " what pays for a short prompt need not for a long one. Lengths are by the server's own count."
+        "A longer prompt makes each step read a longer cache, for the target and for a draft model, so"
+        " what pays for a short prompt may not pay for a long one. Lengths are by the server's own count."
     )
     heads = columns("Class", ">Prompt tokens", "Test case", "Variant", ":Verdict", ">Speed-up", ">Interval")
     table = Table(

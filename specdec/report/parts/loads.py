@@ -27,12 +27,12 @@ def sections(view: View) -> Iterator[Section]:
 
 def _speed(view: View, loads: LoadVerdict) -> Section:
     texts: list[Text] = [
-        "Speculation spends compute to save memory traffic, so that it can help at a low load and hurt at a"
-        " high one. Each load was visited in turn, ascending and descending, and held by further requests"
-        " until the last measured one had ended. Between measured loads, each prompt's time per token is"
-        " taken as a straight line; outside them nothing is said. A turn is told only between a load at which"
-        " speculation is told to help and one at which it is told to hurt. What follows this section is about"
-        f" the lowest load, {shown(loads.loads[0])} {UNITS[loads.unit]}."
+        "Speculation spends compute to save memory traffic, so it can help at a low load and hurt at a high"
+        " one. Each load was visited in turn, ascending and descending, and kept up by further requests until"
+        " the last measured one had ended. Between measured loads, each prompt's time per token is taken as"
+        " a straight line; outside them nothing is said. A turn is given only between a load at which"
+        " speculation is shown to help and one at which it is shown to hurt. What follows this section is"
+        f" about the lowest load, {shown(loads.loads[0])} {UNITS[loads.unit]}."
     ]
     return Section(
         "loads",
@@ -177,11 +177,11 @@ def _service(view: View, loads: LoadVerdict) -> Section:
     texts: list[Text] = [
         "What one user gets against what the whole service gives: a point further up and to the right is"
         " better. Tokens per second of a service are those that came while its measured requests were under"
-        " way, the requests beside them that held the load included."
+        " way, including the requests that held the load."
     ]
     if objective is None:
         texts.append(
-            "How much load a variant carries depends on what its users must be kept within: name it with"
+            "How much load a variant carries depends on the limits that its users need: set them with"
             " --ttft-ms and --tpot-ms, or [objective] in the experiment."
         )
     else:

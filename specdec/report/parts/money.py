@@ -25,7 +25,7 @@ def cost(view: View) -> Section | None:
     texts = [
         f"Price of one {price.instance_type}: ${price.usd_per_hour:,.4g} per hour ({price.purchase}{region};"
         f" {price.source}{seen}). Share: the part of the node whose devices the variant has. Whole node: as"
-        " if the rest stood idle and is paid all the same. Both at the throughput of this run, so at its"
+        " if the rest stood idle and were paid for. Both at the throughput of this run, so at its"
         " number of requests in flight; more requests make a token cheaper."
     ]
     if price.disputed:

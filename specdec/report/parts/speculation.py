@@ -357,5 +357,5 @@ def roofline(view: View) -> Table | None:
             lines,
         )
         rows.append((cell(r.variant), cell(limit), cell(tpot), cell(share), cell(r.says)))
-    heads = columns("Variant", ">Limit", ">Measured TPOT", ">Share of the limit", "~What that means")
+    heads = columns("Variant", ">Limit", ">Measured TPOT", ">Share of the limit", "~What it means")
     return Table("How close to the memory-bandwidth limit", heads, tuple(rows)) if rows else None

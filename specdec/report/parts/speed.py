@@ -22,8 +22,8 @@ def result(view: View) -> Section:
             "Speed-up is the baseline's time per output token (TPOT) over the variant's, paired by prompt:"
             " 2x means half the time per token. The intervals hold together with"
             f" {100 * view.verdict.level:.3g}% confidence. There is no difference when an interval stays"
-            f" within {margin} of 1; else a case helps or hurts when it lies wholly on one side of 1, and is"
-            " undecided when not."
+            f" within {margin} of 1. Otherwise a case helps or hurts when its interval lies wholly on one"
+            " side of 1, and is undecided when it does not."
         ),
         (
             "A row whose texts differ without explanation, or whose requests failed, may be marked: it does"
