@@ -63,7 +63,7 @@ CODE = (
 )
 """What the pod imports, below ``specdec``; a test imports its entry from nothing else."""
 
-LAPTOP = ("benchmark/standing.py", "runs/find.py", "runs/unfinished.py")
+LAPTOP = ("runs/find.py", "runs/unfinished.py")
 """What of it only a command line uses: a run is looked for there, and made in the pod."""
 
 PROMPTS = "/opt/prompts"

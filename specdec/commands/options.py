@@ -69,7 +69,8 @@ def objective_options(command: Callable[..., Any]) -> Callable[..., Any]:
             f"--{name}-ms",
             type=Number(0, 1e6, min_open=True),
             help=(
-                f"Objective: longest time {what} in milliseconds, for 95% of requests, or the experiment's share."
+                f"Objective: longest time {what} in milliseconds, for 95% of requests, or the experiment's"
+                " share."
             ),
         )(command)
     return command

@@ -12,11 +12,13 @@ import click
 from specdec import console
 from specdec.commands.nodes import opened, steps_of
 from specdec.commands.options import Number, experiment_option, region_option
-from specdec.errors import EXIT_FAILED, EXIT_OK
+from specdec.errors import EXIT_FAILED, EXIT_OK, SpecdecError
 
 if TYPE_CHECKING:
     from specdec.deployed.clients import Clients
+    from specdec.experiment.fields import Experiment
     from specdec.operate.nodes import Step
+    from specdec.runs.progress import Progress
 
 
 @click.command()
@@ -50,6 +52,9 @@ def command(
 ) -> int:
     """Wait until a new run is in the bucket, and say what changes on the way.
 
+    Once a minute it shows how the run stands: requests done, and running medians per variant, from the
+    benchmark's log in the cluster or in CloudWatch. Nothing is decided from them.
+
     Where the cluster says that its benchmark has ended already, the newest run is the one.
 
     Needs no kubectl, but sees less without it or without a way to the cluster's API: a service or job that
@@ -66,6 +71,7 @@ def command(
     known = ended(clients("s3"), bucket) if bucket else []
     newest = after if after is not None else (known[0].run if known else "")
     lines: dict[str, str] = {}
+    following = Following(experiment, name, clients)
     unasked_before: str | None = None
     began = datetime.now(UTC).isoformat()
     deadline = time.monotonic() + timeout_minutes * 60
@@ -79,6 +85,7 @@ def command(
             if lines.get(step.name) != line:
                 lines[step.name] = line
                 console.say(f"{step.name}: {line}")
+        following.show(steps, asked=unasked is None)
         bucket = bucket or bucket_for(experiment, name, clients)
         finished = [run.run for run in ended(clients("s3"), bucket)] if bucket else []
         new = [run for run in finished if (run == wanted if wanted else run > newest)]
@@ -94,6 +101,52 @@ def command(
             console.say(f"no new run after {timeout_minutes:g} minutes")
             return EXIT_FAILED
         time.sleep(every_seconds)
+
+
+class Following:
+    """Shows how the run stands, at most once in ``EVERY_SECONDS``, and why that is not known at most once."""
+
+    EVERY_SECONDS = 60.0
+
+    def __init__(self, experiment: Experiment, region: str, clients: Clients) -> None:
+        self._experiment = experiment
+        self._region = region
+        self._clients = clients
+        self._next = 0.0
+        self._last: object = None
+        self._refused = False
+
+    def show(self, steps: list[Step], *, asked: bool) -> None:
+        """Says what is new.
+
+        Args:
+            steps: how far everything is.
+            asked: whether the cluster's API could be asked; else CloudWatch is.
+        """
+        if self._refused or time.monotonic() < self._next or (asked and not measuring(steps)):
+            return
+        try:
+            progress = self._asked(cluster=asked)
+        except SpecdecError as error:
+            self._refused = True
+            console.say(f"running medians are not shown: {error}")
+            return
+        if progress is not None and progress != self._last:
+            self._last = progress
+            self._next = time.monotonic() + self.EVERY_SECONDS
+            console.say(f"run {progress.run}: {progress.words}")
+
+    def _asked(self, *, cluster: bool) -> Progress | None:
+        from specdec.operate import kubernetes, progress
+
+        if cluster:
+            return progress.from_cluster(kubernetes.Kubectl(self._experiment, self._region, self._clients))
+        return progress.from_cloudwatch(self._experiment.stack_name(self._region), self._clients)
+
+
+def measuring(steps: list[Step]) -> bool:
+    """Whether a benchmark job runs now."""
+    return any(step.name.startswith("job llmperf-") and step.detail == "running" for step in steps)
 
 
 def over(steps: list[Step]) -> bool:

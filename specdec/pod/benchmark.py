@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from specdec import __version__, atomic
 from specdec.benchmark.plan import Plan, new_run_id
+from specdec.benchmark.standing import Standing
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EnvironmentFault, SpecdecError
 from specdec.llmperf.results import Case
 from specdec.pod.settings import Settings
@@ -21,6 +22,7 @@ from specdec.publish.journal import Journal
 from specdec.runs import bucket as run_bucket
 from specdec.runs.folder import Run, read_manifest, read_run
 from specdec.runs.manifest import MANIFEST, RunManifest
+from specdec.runs.progress import Progress
 from specdec.runs.record import RECORDS
 
 if TYPE_CHECKING:

@@ -201,7 +201,7 @@ class Rehearsal:
         from specdec.benchmark.run import RunEvent, run
         from specdec.benchmark.standing import Standing
 
-        standing = Standing()
+        standing = Standing(self._experiment.baseline.name)
         folder = self._settings.runs / plan.run
         self._outcome.folder = folder
         with self._phase(f"measuring into {folder}") as step:

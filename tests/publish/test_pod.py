@@ -12,12 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from specdec.benchmark.plan import Plan
+from specdec.benchmark.run import RunEvent
 from specdec.errors import SpecdecError
 from specdec.experiment.reading import load
 from specdec.llmperf import results
 from specdec.pod import benchmark, sources
 from specdec.pod.settings import Settings
 from specdec.runs.manifest import RunManifest
+from specdec.runs.progress import newest
+from tests.publish.runs import record
 from tests.publish.test_datums import manifest
 
 ROOT = Path(__file__).parents[2]
@@ -184,13 +188,14 @@ def test_the_requirement_lists_hold_what_their_sources_ask_for() -> None:
 
 
 def test_a_failed_llmperf_lane_is_told_and_takes_nothing_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     experiment = load(ROOT / "experiment.toml")
     assert set(experiment.benchmark.lanes) == {"exact", "llmperf"}
     measured = manifest()
 
-    def exact_lane(*_: object, **__: object) -> RunManifest:
+    def exact_lane(plan: Plan, folder: Path, *, on_event: Callable[[RunEvent], None]) -> RunManifest:
+        on_event(RunEvent("baseline json", 1, 9, record(plan.targets[0].variant)))
         return measured
 
     monkeypatch.setattr("specdec.benchmark.run.run", exact_lane)
@@ -204,7 +209,13 @@ def test_a_failed_llmperf_lane_is_told_and_takes_nothing_away(
         work=tmp_path,
         llmperf_python=None,
     )
-    benchmark._measure_lanes(settings, measured.run, tmp_path)  # pyright: ignore[reportPrivateUsage]
+    run = "20261206T180000Z-0b8c11"
+    benchmark._measure_lanes(settings, run, tmp_path)  # pyright: ignore[reportPrivateUsage]
     kept = RunManifest.from_json((tmp_path / "manifest.json").read_text(encoding="utf-8"))
     assert kept.status == measured.status == "complete"
     assert kept.environment["llmperf"].startswith("failed: the llmperf lane is asked for")
+    # What the pod prints is what `specdec wait` looks for.
+    progress = newest(capsys.readouterr().out.splitlines())
+    assert progress is not None
+    assert progress.run == run
+    assert progress.words.startswith("1/9, baseline json; TPOT baseline ")
