@@ -24,11 +24,13 @@ class Regression:
     Attributes:
         variant: of the second run, under its name in the first.
         row: test case, and load where a run has several.
+        slower: whether it is shown to be slower; else it no longer counts.
         says: what got worse, as part of a sentence.
     """
 
     variant: str
     row: str
+    slower: bool
     says: str
 
     def __str__(self) -> str:
@@ -77,7 +79,8 @@ def require_decidable(change: Change) -> None:
 def _slower(change: Change) -> Iterator[Regression]:
     for row in change.rows:
         if row.against_day and row.decision == "hurts" and row.ratio is not None:
-            yield Regression(row.variant, row.name, f"slower, {row.ratio.value:.2f}x the first run's speed")
+            says = f"slower, {row.ratio.value:.2f}x the first run's speed"
+            yield Regression(row.variant, row.name, True, says)
 
 
 def _lost(first: Verdict, second: Verdict) -> Iterator[Regression]:
@@ -85,4 +88,4 @@ def _lost(first: Verdict, second: Verdict) -> Iterator[Regression]:
     for row in second.comparisons:
         if row.best_baseline and not row.counts and (row.variant, row.test_case) in counted:
             why = "; ".join(reason.says for reason in row.reasons if reason.withholds)
-            yield Regression(row.variant, row.test_case, f"no longer counts: {why}")
+            yield Regression(row.variant, row.test_case, False, f"no longer counts: {why}")

@@ -32,12 +32,14 @@ class Panel:
     y: Scale | None = None
 
     def x_axis(self, ticks: Sequence[float], label: str = "", *, grid: bool = True) -> None:
-        """Labels below the plot, and lines from them upwards."""
+        """Labels below the plot, and lines from them upwards. A label at the right edge moves left to fit."""
+        room = float(self.root.get("viewBox", "").split()[2])
         for tick in ticks:
-            place = self.x(tick)
+            place, label_of_tick = self.x(tick), shown(tick)
             if grid:
                 line(self.root, [(place, self.top), (place, self.bottom)], RULE, stroke_width=0.8)
-            text(self.root, place, self.bottom + FONT + 2, shown(tick), text_anchor="middle", fill=MUTED)
+            middle = min(place, room - width_of(label_of_tick) / 2)
+            text(self.root, middle, self.bottom + FONT + 2, label_of_tick, text_anchor="middle", fill=MUTED)
         line(self.root, [(self.left, self.bottom), (self.right, self.bottom)], RULE)
         if label:
             text(

@@ -15,6 +15,9 @@ from xml.etree.ElementTree import Element
 WIDTH = 420.0
 """Of a picture with one panel. Its text stays readable where the picture is as wide as a phone."""
 
+WIDEST = 32.0
+"""Width of such a picture on a wide screen, in rem, as ``report.css`` has it."""
+
 FONT = 12.0
 """Height of the text."""
 
@@ -96,10 +99,14 @@ def figure(value: float) -> str:
 
 
 def canvas(height: float, width: float = WIDTH) -> Element:
-    """An empty panel."""
+    """An empty panel. One that is narrower than others stays so where it stands alone, or its words would be
+    larger than theirs.
+    """
+    narrow = {} if width == WIDTH else {"style": f"max-width:{figure(WIDEST * width / WIDTH)}rem"}
     return Element(
         "svg",
         {
+            **narrow,
             "xmlns": "http://www.w3.org/2000/svg",
             "viewBox": f"0 0 {figure(width)} {figure(height)}",
             "role": "img",

@@ -13,10 +13,11 @@ from specdec.analysis.verdict import Verdict
 from specdec.metrics.tpot import TPOT
 from specdec.plots import Picture
 from specdec.report.content import Cell, Content, Section, Table, Tally, cell, columns
-from specdec.report.headline import SIGNS
-from specdec.report.numbers import Number, Trace, decimals, milliseconds, times
+from specdec.report.headline import NAMED, SIGNS
+from specdec.report.numbers import Number, Trace, decimals, milliseconds, sentence, times
 from specdec.report.parts.evidence import flat
 from specdec.report.parts.view import TONES, made_with
+from specdec.text import listed
 
 
 def build_change(
@@ -31,7 +32,7 @@ def build_change(
     """
     traces = Trace(change.first.records), Trace(change.second.records)
     first, second = change.first.manifest, change.second.manifest
-    words = [CHANGE_WORDS[row.decision] for row in change.rows]
+    words = [CHANGE_WORDS[row.decision] for row in _decidable(change)]
     tallies = tuple(
         Tally(word, _tally(change, word, words.count(word), traces), TONES[decision], SIGNS[decision])
         for decision, word in CHANGE_WORDS.items()
@@ -60,29 +61,60 @@ def build_change(
     )
     facts = (
         ("First run", first.run),
-        ("Started", first.started_utc),
-        ("Configuration hash", first.configuration_hash),
+        ("First started", first.started_utc),
+        ("First configuration", first.configuration_hash),
         ("Second run", second.run),
-        ("Started", second.started_utc),
-        ("Configuration hash", second.configuration_hash),
+        ("Second started", second.started_utc),
+        ("Second configuration", second.configuration_hash),
     )
     return (
         Content(
             f"{second.experiment}: {second.run} against {first.run}",
+            _headline(change, worse),
+            "",
             change.sentence,
-            "",
-            "",
             (),
             tallies,
             facts,
             sections,
             (
-                f"Measured with {made_with(first)} and {made_with(second)},"
+                f"Measured with {listed(list(dict.fromkeys([made_with(first), made_with(second)])))},"
                 f" compared with specdec {__version__}."
             ),
         ),
         traces,
     )
+
+
+def _headline(change: Change, worse: Sequence[Regression]) -> str:
+    """The answer in one line; names where there are few."""
+    decided = [row for row in change.rows if row.against_day]
+    if not decided:
+        return "Nothing is decided: these two runs have no unchanged baseline, or nothing else, in common."
+    parts = [
+        f"{word} on {_names(rows, len(decided))}"
+        for word, decision in (("slower", "hurts"), ("faster", "helps"))
+        if (rows := [row for row in decided if row.decision == decision])
+    ]
+    lost = [entry for entry in worse if not entry.slower]
+    if lost:
+        parts.append(f"{len(lost)} {'row no longer counts' if len(lost) == 1 else 'rows no longer count'}")
+    if not parts:
+        same = all(row.decision == "no difference" for row in decided)
+        parts.append("no difference" if same else "no significant difference")
+    return sentence("; ".join(parts))
+
+
+def _names(rows: Sequence[Row], total: int) -> str:
+    if len(rows) > NAMED:
+        return f"{len(rows)} of {total} rows"
+    several = len({row.variant for row in rows}) > 1
+    return listed([f"{row.variant}/{row.name}" if several else row.name for row in rows])
+
+
+def _decidable(change: Change) -> Sequence[Row]:
+    """Rows that are compared beyond the day; all where none is. The reference only says how the day was."""
+    return [row for row in change.rows if row.against_day] or change.rows
 
 
 def _regressions(change: Change, worse: Sequence[Regression]) -> Section:
@@ -156,7 +188,7 @@ def _lines(trace: Trace, row: Row) -> list[int]:
 
 
 def _tally(change: Change, word: str, count: int, traces: tuple[Trace, Trace]) -> Number:
-    rows = [row for row in change.rows if CHANGE_WORDS[row.decision] == word]
+    rows = [row for row in _decidable(change) if CHANGE_WORDS[row.decision] == word]
     lines = sorted({line for row in rows for line in _lines(traces[1], row)})
     return traces[1].number(f"tally/{word}", count, "rows", str(count), f"rows that are: {word}", lines)
 

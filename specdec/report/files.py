@@ -130,7 +130,8 @@ def write_change(
                 "reference": change.reference,
                 "rows": [dataclasses.asdict(row) for row in change.rows],
                 "regressions": [dataclasses.asdict(regression) for regression in worse],
-                "sentence": content.headline,
+                "headline": content.headline,
+                "sentence": change.sentence,
                 "runs": [
                     {
                         "run": run.manifest.run,
