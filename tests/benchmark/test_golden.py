@@ -165,7 +165,7 @@ def test_control_c_ends_it_and_tells_the_truth() -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, "")
-    assert "0 of 0 requests answered whole" in out
+    assert "0 of 0 requests answered completely" in out
 
 
 @pytest.mark.parametrize(
