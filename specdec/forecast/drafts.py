@@ -94,7 +94,9 @@ def open_draft(name: str, *, cache: Path, tokenizer: LlamaModel | None, samples:
             raise wrong_draft(name, f"holds {len(files)} GGUF files", "Name the file")
         path = files[0]
     if not path.is_file():
-        raise wrong_draft(name, "is not a file", "Write ngram:N, shipped, a GGUF file or folder, or an address")
+        raise wrong_draft(
+            name, "is not a file", "Write ngram:N, shipped, a GGUF file or folder, or an address"
+        )
     _require_memory(path)
     model = LlamaModel(path)
     if tokenizer is not None and path != tokenizer.path:

@@ -12,7 +12,6 @@ from specdec.forecast.forecast import Forecast
 from specdec.forecast.outlook import LOOK_UP_SLOPES, MODEL_SLOPES, DraftOutlook, Gain, GroupOutlook, Outlook
 from specdec.report import html, markdown
 from specdec.report.content import Cell, Content, Section, Table, Tone, cell, columns
-from specdec.report.numbers import sentence
 from specdec.text import json_of
 
 SHOWN = (1, 2, 3, 4, 5, 7, 9, 12, 15)
