@@ -190,7 +190,7 @@ def command(
     else:
         plan = _plan(_all_named(context, targets), given)
     folder = out / plan.run
-    standing = Standing()
+    standing = Standing(plan.targets[0].variant)
     console.say(resuming.announcement(plan, interrupted) if interrupted else announcement(plan))
     interrupts.end_as_ctrl_c_does()
     stood = 0

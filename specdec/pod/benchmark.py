@@ -109,12 +109,13 @@ def _measure_lanes(settings: Settings, run: str, folder: Path, earlier: Run | No
     if "exact" not in experiment.benchmark.lanes:
         _only_llmperf(plan, folder, _llmperf(settings, folder))
         return
-    manifest = exact.run(
-        plan,
-        folder,
-        interrupted=earlier,
-        on_event=lambda event: say(f"{event.message} {event.done}/{event.total}"),
-    )
+    standing = Standing(experiment.baseline.name)
+
+    def show(event: exact.RunEvent) -> None:
+        standing.add(event.record)
+        say(str(Progress(run, f"{event.done}/{event.total}, {event.message}{standing}")))
+
+    manifest = exact.run(plan, folder, interrupted=earlier, on_event=show)
     say(f"exact lane: {manifest.status}, {manifest.counts}")
     if "llmperf" in experiment.benchmark.lanes and manifest.status != "interrupted":
         outcome = "interrupted"

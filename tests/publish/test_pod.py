@@ -194,7 +194,9 @@ def test_a_failed_llmperf_lane_is_told_and_takes_nothing_away(
     assert set(experiment.benchmark.lanes) == {"exact", "llmperf"}
     measured = manifest()
 
-    def exact_lane(plan: Plan, folder: Path, *, on_event: Callable[[RunEvent], None]) -> RunManifest:
+    def exact_lane(
+        plan: Plan, folder: Path, *, on_event: Callable[[RunEvent], None], **_: object
+    ) -> RunManifest:
         on_event(RunEvent("baseline json", 1, 9, record(plan.targets[0].variant)))
         return measured
 
