@@ -28,14 +28,16 @@ def build(experiment: Experiment, *, region: str, bucket: str) -> dict[str, cdk8
         region: AWS region.
         bucket: name of the bucket; may be a token that the CDK resolves.
     """
-    app = cdk8s.App()
+    app, network = cdk8s.App(), experiment.network
+    # In a VPC that was there, and with endpoints or mirrors, what pods need has addresses of its own range.
+    inside = bool(experiment.placement[region].vpc_id) or not network.internet or bool(network.open_ports)
     charts: dict[str, cdk8s.Chart] = {
         "namespace": Namespace(
             app,
             "namespace",
             security=experiment.serving.security,
-            # In a VPC that was there, services of AWS may have addresses of its own range.
-            vpc_cidr=None if experiment.placement[region].vpc_id else experiment.cluster.vpc_cidr,
+            vpc_cidr=None if inside else experiment.cluster.vpc_cidr,
+            open_ports=network.open_ports,
         )
     }
     if experiment.serving.allocation == "dra":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import cdk8s
 from cdk8s_plus_27 import k8s
 from constructs import Construct
@@ -25,7 +27,15 @@ class Namespace(cdk8s.Chart):
     associations. What breaks the ``restricted`` level is let in, and told by warnings and in the audit log.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, security: str, vpc_cidr: str | None) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        security: str,
+        vpc_cidr: str | None,
+        open_ports: Sequence[int] = (),
+    ) -> None:
         super().__init__(scope, id_, disable_resource_name_hashes=True)
         level = "pod-security.kubernetes.io"
         k8s.KubeNamespace(
@@ -66,7 +76,7 @@ class Namespace(cdk8s.Chart):
                 spec=k8s.NetworkPolicySpec(
                     pod_selector=_component(component),
                     policy_types=["Egress"],
-                    egress=[*_outside(vpc_cidr), *more],
+                    egress=[*_outside(vpc_cidr, open_ports), *more],
                 ),
             )
 
@@ -75,8 +85,10 @@ def _component(name: str) -> k8s.LabelSelector:
     return k8s.LabelSelector(match_labels={"app.kubernetes.io/component": name})
 
 
-def _outside(vpc_cidr: str | None) -> list[k8s.NetworkPolicyEgressRule]:
-    """Names, credentials, and HTTPS to what is not in the range: AWS, the model hub, package indexes."""
+def _outside(vpc_cidr: str | None, open_ports: Sequence[int]) -> list[k8s.NetworkPolicyEgressRule]:
+    """Names, credentials, and HTTPS to what is not in the range: AWS, the model hub, package indexes; and the
+    ports of mirrors.
+    """
     system = k8s.LabelSelector(match_labels={"kubernetes.io/metadata.name": "kube-system"})
     names = k8s.LabelSelector(match_labels={"k8s-app": "kube-dns"})
     public = k8s.IpBlock(cidr="0.0.0.0/0", except_=[*([vpc_cidr] if vpc_cidr else []), "169.254.0.0/16"])
@@ -88,5 +100,8 @@ def _outside(vpc_cidr: str | None) -> list[k8s.NetworkPolicyEgressRule]:
         k8s.NetworkPolicyEgressRule(
             to=[k8s.NetworkPolicyPeer(ip_block=k8s.IpBlock(cidr=POD_IDENTITY))], ports=ports(TCP, 80)
         ),
-        k8s.NetworkPolicyEgressRule(to=[k8s.NetworkPolicyPeer(ip_block=public)], ports=ports(TCP, 443)),
+        k8s.NetworkPolicyEgressRule(
+            to=[k8s.NetworkPolicyPeer(ip_block=public)],
+            ports=[port for number in sorted({443, *open_ports}) for port in ports(TCP, number)],
+        ),
     ]

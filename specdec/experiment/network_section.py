@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from pydantic import Field
 
 from specdec.experiment.sections import Section
@@ -71,6 +73,13 @@ class Network(Section):
     def chart(self, address: str, region: str) -> str:
         """Where Neuron's chart is pulled from."""
         return address if self.neuron_chart is None else self._of(self.neuron_chart, region)
+
+    @property
+    def open_ports(self) -> tuple[int, ...]:
+        """Ports that mirrors and proxy listen on, ascending; none where there are none."""
+        named = (self.python_index, self.model_hub, self.llmperf_source, self.llmperf_tokenizer, self.proxy)
+        urls = [urlsplit(url.replace("{region}", "region")) for url in named if url is not None]
+        return tuple(sorted({url.port or (443 if url.scheme == "https" else 80) for url in urls}))
 
     def staging(self, region: str) -> dict[str, str]:
         """Environment of the staging pods."""

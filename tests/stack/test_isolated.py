@@ -116,6 +116,24 @@ def test_pods_are_told_of_mirrors_and_proxy(isolated: Template) -> None:
     assert {".svc", ".amazonaws.com", "169.254.170.23"} <= set(said["NO_PROXY"].split(","))
 
 
+def test_pods_may_reach_endpoints_mirrors_and_proxy(isolated: Template) -> None:
+    policies = {
+        item["metadata"]["name"]: item["spec"]["egress"]
+        for objects in isolated.manifests.values()
+        for item in objects
+        if item["kind"] == "NetworkPolicy" and "egress" in item["spec"]
+    }
+    for name in ("stager-egress", "benchmark-egress"):
+        (outside,) = [
+            rule
+            for rule in policies[name]
+            if any(peer.get("ipBlock", {}).get("cidr") == "0.0.0.0/0" for peer in rule["to"])
+        ]
+        # Endpoints and mirrors have addresses of the VPC's own range.
+        assert outside["to"][0]["ipBlock"]["except"] == ["169.254.0.0/16"]
+        assert [port["port"] for port in outside["ports"]] == [443, 3128]
+
+
 def test_an_existing_vpc_gets_no_endpoint_of_ours() -> None:
     made = template(('zone = "us-east-2b"', CLUSTER), *ISOLATED)
     assert made.of_type("AWS::EC2::VPCEndpoint") == {}
