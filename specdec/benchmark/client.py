@@ -21,7 +21,7 @@ from specdec.benchmark.buffering import buffer_bytes
 from specdec.benchmark.counts import MOST_TOKENS, settle
 from specdec.benchmark.endpoint import Endpoint
 from specdec.benchmark.fields import Fields, request_body
-from specdec.benchmark.http1 import Connection, Cut, Exchange, ProtocolError, Refused
+from specdec.benchmark.http1 import Connection, Cut, Exchange, ProtocolError, Reads, Refused
 from specdec.benchmark.stream import BadStreamError, CompletionStream, ServerError
 from specdec.metrics.arrivals import first_arrival
 from specdec.runs.record import TOTAL_ONLY, Outcome, RequestRecord
@@ -57,7 +57,13 @@ class Timeouts:
 
 
 class Client:
-    """Connections to one target, kept and used again."""
+    """Connections to one target, kept and used again.
+
+    Attributes:
+        target: that is asked.
+        endpoint: its address.
+        reads: how well the times of arrival can be told apart.
+    """
 
     def __init__(
         self,
@@ -79,6 +85,7 @@ class Client:
             "User-Agent": "specdec",
             **headers,
         }
+        self.reads = Reads()
         self._idle: list[Connection] = []
         # All that were opened, since an interrupted `warm` has some that nobody else knows of.
         self._opened: WeakSet[Connection] = WeakSet()
@@ -191,7 +198,9 @@ class Client:
         self._idle.clear()
 
     async def _open(self) -> Connection:
-        connection = await Connection.open(self.endpoint, timeout=self._timeouts.connect, tls=self._tls)
+        connection = await Connection.open(
+            self.endpoint, timeout=self._timeouts.connect, reads=self.reads, tls=self._tls
+        )
         self._opened.add(connection)
         return connection
 

@@ -20,6 +20,10 @@ _SILENT = frozenset({"role", "name", "annotations", "provider_specific_fields", 
 """Fields of a delta that are no part of the answer."""
 
 
+_QUIET_IN_DELTA = _SILENT | {"content"}
+_LOUD_IN_CHOICE = frozenset({*REASONING, *CALLS, "content", "refusal"})
+
+
 class Read(NamedTuple):
     """What a choice says.
 
@@ -41,6 +45,9 @@ def read(choice: dict[str, Any]) -> Read:
         AttributeError, TypeError, ValueError: the layout is another one.
     """
     delta = cast("dict[str, Any]", choice.get("delta") or {})
+    plain = _plain(choice, delta)
+    if plain is not None:
+        return plain
     fields = delta or choice
     reasoning = next((text for name in REASONING if (text := _text(fields.get(name)))), "")
     answer = "".join(_text(fields.get(name)) for name in ANSWER)
@@ -51,6 +58,17 @@ def read(choice: dict[str, Any]) -> Read:
     unread = [name for name, value in delta.items() if name not in known and _holds(value)]
     unread += [name for name in (*REASONING, *ANSWER) if _holds(fields.get(name)) and not _text(fields[name])]
     return Read(reasoning + answer + said, bool(reasoning), tuple(unread))
+
+
+def _plain(choice: dict[str, Any], delta: dict[str, Any]) -> Read | None:
+    """What nearly every event says, the answer's text alone, told without a look at every known field."""
+    if delta:
+        text = delta.get("content")
+        other = any(value and name not in _QUIET_IN_DELTA for name, value in delta.items())
+    else:
+        text = choice.get("text")
+        other = any(value and name in _LOUD_IN_CHOICE for name, value in choice.items())
+    return Read(text, False, ()) if not other and isinstance(text, str) else None
 
 
 def _text(value: Any) -> str:

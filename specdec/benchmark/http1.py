@@ -1,8 +1,9 @@
 """HTTP/1.1 on a socket whose reads are stamped.
 
 A client library hands bytes to a waiting task some time after they came, and more so when many streams wake
-at once. Here ``data_received`` takes the time and nothing else; parsing is put off until every socket that is
-ready has been stamped.
+at once. Here bytes have the time at which the kernel took them in (``specdec.benchmark.stamped``). Where it
+does not tell, ``data_received`` takes the time and nothing else, and parsing is put off until every socket
+that is ready has been stamped.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import cast
 
 from specdec.benchmark.endpoint import Endpoint
+from specdec.benchmark.stamped import StampedSocket, connected
 
 HEAD_LIMIT = 64 * 1024
 """Bytes that status line and headers may have together."""
@@ -24,6 +27,10 @@ HEAD_LIMIT = 64 * 1024
 QUICK_ACKNOWLEDGEMENTS = hasattr(socket, "TCP_QUICKACK")
 """Whether this system lets a program ask for them; Linux does. Without them a server without TCP_NODELAY can
 show a first token that is late by 40 ms and cheap tokens after it."""
+
+
+LATE_READ = 0.005
+"""Seconds after their arrival from which bytes count as read late."""
 
 
 class ProtocolError(Exception):
@@ -56,6 +63,8 @@ class ResponseParser:
         Raises:
             ProtocolError: not HTTP/1.x, a header or chunk that cannot be read, or bytes after the end.
         """
+        if self._state == "size" and not self._buffer and (whole := _whole_chunk(data)) is not None:
+            return [whole]
         self._buffer += data
         pieces: list[bytes] = []
         while self._advance(pieces):
@@ -196,6 +205,49 @@ class ResponseParser:
         self.complete = True
 
 
+def _whole_chunk(data: bytes) -> bytes | None:
+    """The body where ``data`` is exactly one chunk of it, as an event of a stream mostly is; else None."""
+    end = data.find(b"\r\n")
+    try:
+        size = int(data[:end], 16)
+    except ValueError:
+        return None
+    start = end + 2
+    whole = size > 0 and start + size + 2 == len(data) and data.endswith(b"\r\n")
+    return data[start:-2] if whole else None
+
+
+@dataclass(slots=True)
+class Reads:
+    """How well a client can tell the times of arrival on its connections apart.
+
+    Attributes:
+        count: reads from sockets.
+        stamped: of these, the ones whose time the kernel told.
+        blurred: of these, the ones that came ``LATE_READ`` or more after their last byte and held several
+            parts of a stream: a part before the last came earlier than the time it has.
+    """
+
+    count: int = 0
+    stamped: int = 0
+    blurred: int = 0
+
+    @property
+    def blurred_share(self) -> float | None:
+        """Of the reads; None where the kernel does not tell their times."""
+        return round(self.blurred / self.stamped, 6) if self.stamped and self.stamped == self.count else None
+
+    def copy(self) -> Reads:
+        """As they are now."""
+        return replace(self)
+
+    def add(self, later: Reads, *, since: Reads) -> None:
+        """Takes what was read between two accounts into this one."""
+        self.count += later.count - since.count
+        self.stamped += later.stamped - since.stamped
+        self.blurred += later.blurred - since.blurred
+
+
 class Exchange:
     """One request and its response.
 
@@ -221,20 +273,23 @@ class Exchange:
         """Whether a byte of the response has come."""
         return self.received > self.sent
 
-    def feed(self, data: bytes, stamp: float) -> None:
-        """Takes bytes that arrived at ``stamp``."""
+    def feed(self, data: bytes, stamp: float) -> int:
+        """Takes bytes that arrived at ``stamp``. Returns how many parts of an unfinished body they hold."""
         if self.done.done():
-            return
+            return 0
         self.reads.append((stamp, len(data)))
         try:
-            for piece in self.parser.feed(data):
+            pieces = self.parser.feed(data)
+            for piece in pieces:
                 self._on_body(piece, stamp)
         except Exception as error:
             self.done.set_exception(error)
-            return
+            return 0
         if self.parser.complete:
             self.closed = stamp
             self.done.set_result(None)
+            return 0
+        return len(pieces)
 
     def lost(self, error: Exception | None, stamp: float) -> None:
         """Takes the end of the connection."""
@@ -254,20 +309,27 @@ class Exchange:
 class Connection(asyncio.Protocol):
     """One connection, used for one exchange at a time and kept open between them where the server allows."""
 
-    def __init__(self) -> None:
+    def __init__(self, stamped: StampedSocket, reads: Reads) -> None:
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._arrived: list[tuple[float, bytes]] = []
         self._exchange: Exchange | None = None
         self._idle_since = 0.0
-        self._socket: socket.socket | None = None
+        self._socket: StampedSocket | None = stamped
+        self._reads = reads
         self.used = False
 
     @classmethod
     async def open(
-        cls, endpoint: Endpoint, *, timeout: float, tls: ssl.SSLContext | None = None
+        cls,
+        endpoint: Endpoint,
+        *,
+        timeout: float,
+        reads: Reads | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> Connection:
-        """Connects; ``tls`` says which certificates are trusted where the endpoint is https.
+        """Connects; ``tls`` says which certificates are trusted where the endpoint is https, ``reads`` keeps
+        the account.
 
         Raises:
             Refused: nobody listens, the name is unknown, or the certificate is not trusted.
@@ -277,7 +339,17 @@ class Connection(asyncio.Protocol):
         context = (tls or ssl.create_default_context()) if endpoint.tls else None
         try:
             async with asyncio.timeout(timeout):
-                _, connection = await loop.create_connection(cls, endpoint.host, endpoint.port, ssl=context)
+                stamped = await connected(endpoint.host, endpoint.port)
+                try:
+                    _, connection = await loop.create_connection(
+                        lambda: cls(stamped, reads or Reads()),
+                        sock=stamped,
+                        ssl=context,
+                        server_hostname=endpoint.host if context else None,
+                    )
+                except BaseException:
+                    stamped.close()
+                    raise
         except TimeoutError:
             raise
         except OSError as error:
@@ -344,14 +416,30 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop."""
         self._transport = cast("asyncio.Transport", transport)
-        self._socket = transport.get_extra_info("socket")
 
     def data_received(self, data: bytes) -> None:
-        """Called by the event loop: takes the time, leaves the parsing for later."""
-        self._arrived.append((perf_counter(), data))
+        """Called by the event loop: takes the time, and leaves the parsing for later where it is its own."""
         self._acknowledge()
+        self._reads.count += 1
+        stamp = self._socket.arrived if self._socket is not None else None
+        if stamp is not None and not self._arrived:
+            self._reads.stamped += 1
+            self._take(data, stamp)
+            return
+        self._arrived.append((stamp or perf_counter(), data))
         if len(self._arrived) == 1:
             self._loop.call_soon(self._parse)
+
+    def _take(self, data: bytes, stamp: float) -> None:
+        exchange = self._exchange
+        if exchange is None:
+            return
+        # A clock that was set in between must not turn the order round.
+        stamp = max(stamp, exchange.received) if stamp > exchange.sent else perf_counter()
+        exchange.received = stamp
+        parts = exchange.feed(data, stamp)
+        if parts > 1 and perf_counter() - stamp > LATE_READ:
+            self._reads.blurred += 1
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
@@ -374,8 +462,5 @@ class Connection(asyncio.Protocol):
 
     def _parse(self) -> None:
         arrived, self._arrived = self._arrived, []
-        if self._exchange is None:
-            return
         for stamp, data in arrived:
-            self._exchange.received = stamp
-            self._exchange.feed(data, stamp)
+            self._take(data, stamp)

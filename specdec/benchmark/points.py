@@ -14,9 +14,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from specdec.benchmark.gauges import Gauges, mean_between
+from specdec.benchmark.http1 import Reads
 from specdec.runs.point import Point, PointEnd
 
 if TYPE_CHECKING:
+    from specdec.benchmark.client import Client
     from specdec.benchmark.load import Block
     from specdec.benchmark.plan import Plan
     from specdec.benchmark.turn import Turn
@@ -41,6 +43,7 @@ class _Entry:
     seconds: float = 0.0
     tokens: int = 0
     lags: list[float] = field(default_factory=list[float])
+    reads: Reads = field(default_factory=Reads)
     latest_send: float = 0.0
     readings: list[Gauges] = field(default_factory=list[Gauges])
     queue: list[float] = field(default_factory=list[float])
@@ -78,20 +81,22 @@ class Points:
 
     @asynccontextmanager
     async def watching(
-        self, block: Block, variant: str, turn: Turn, look: Callable[[], Awaitable[Gauges | None]]
+        self, block: Block, turn: Turn, client: Client, look: Callable[[], Awaitable[Gauges | None]]
     ) -> AsyncGenerator[None]:
-        """Watches a turn at a load: ``look`` reads the server's gauges."""
+        """Watches a turn of a client at a load: ``look`` reads the server's gauges."""
         if not block.held:
             yield
             return
-        entry = self._entries[load_of(block.plan), variant]
+        entry = self._entries[load_of(block.plan), client.target.variant]
         before = await look()
+        reads = client.reads.copy()
         lag = asyncio.create_task(_lags(entry.lags))
         looking = asyncio.create_task(_readings(look, entry.readings)) if before else None
         started = perf_counter()
         try:
             yield
         finally:
+            entry.reads.add(client.reads, since=reads)
             entry.seconds += perf_counter() - started
             entry.sent += turn.sent
             entry.latest_send = max(entry.latest_send, turn.latest_send)
@@ -148,6 +153,7 @@ class Points:
                 loop_lag_seconds=(
                     round(quantiles(entry.lags, n=100)[-1], 6) if len(entry.lags) >= FEWEST_TICKS else None
                 ),
+                blurred=entry.reads.blurred_share,
                 latest_send_seconds=None if closed else round(entry.latest_send, 6),
                 running=_mean([r.running for r in entry.readings]),
                 waiting=_mean([r.waiting for r in entry.readings]),

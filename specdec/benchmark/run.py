@@ -225,7 +225,7 @@ class _Run:
     async def _one_variant(self, client: Client, block: load.Block) -> None:
         variant = client.target.variant
         turn = Turn(client, block, self._ask, deadline=self._points.deadline(block, variant))
-        async with self._points.watching(block, variant, turn, lambda: _gauges(client)):
+        async with self._points.watching(block, turn, client, lambda: _gauges(client)):
             await turn.run()
         self._latest_send = max(self._latest_send, turn.latest_send)
 

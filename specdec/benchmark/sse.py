@@ -12,6 +12,8 @@ from typing import NamedTuple
 EVENT_LIMIT = 16 * 1024 * 1024
 """Bytes one event may have. More is not a token stream, and must not fill the memory of a day-long run."""
 
+_DATA = b"data: "
+
 
 class Event(NamedTuple):
     """One event: its type (``message`` unless named) and its data."""
@@ -37,6 +39,8 @@ class Decoder:
         Raises:
             ValueError: an event is larger than ``EVENT_LIMIT``, or its data is not UTF-8.
         """
+        if piece.startswith(_DATA) and (whole := self._whole(piece)) is not None:
+            return [whole]
         if self._after_cr and piece:
             piece = piece[1:] if piece[0] == 0x0A else piece
             self._after_cr = False
@@ -53,6 +57,14 @@ class Decoder:
             self._started = True
             lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
         return [event for line in lines if (event := self._line(line)) is not None]
+
+    def _whole(self, piece: bytes) -> Event | None:
+        """The event where ``piece`` is exactly one of a single line, as most are; else None."""
+        simple = piece.find(b"\n") == len(piece) - 2 and piece.endswith(b"\n") and b"\r" not in piece
+        if not simple or self._rest or self._data or self._type or len(piece) > EVENT_LIMIT:
+            return None
+        self._after_cr, self._started = False, True
+        return Event("message", piece[len(_DATA) : -2].decode())
 
     def _line(self, line: bytes) -> Event | None:
         if not line:

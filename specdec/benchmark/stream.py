@@ -146,8 +146,10 @@ class CompletionStream:
         size = self._choice(choices[0]) if choices else 0
         usage = cast("dict[str, Any]", chunk.get("usage") or {})
         timings = cast("dict[str, Any]", chunk.get("timings") or {})
-        self._speculation(chunk, timings)
-        self._details(usage)
+        if timings or chunk.get("metrics"):
+            self._speculation(chunk, timings)
+        if usage:
+            self._details(usage)
         count = _whole(usage.get("completion_tokens", timings.get("predicted_n")))
         if size:
             self.text_times.append(stamp)
@@ -262,6 +264,8 @@ def _says_nothing(event_type: str, chunk: Any) -> bool:
     if not isinstance(chunk, dict):
         return False
     fields = cast("dict[str, Any]", chunk)
+    if fields.get("choices"):
+        return False
     filled = {name for name, value in fields.items() if value not in (None, "", [], {})}
     named = event_type != "message" or fields.get("type") in HEARTBEATS
     return not filled - {"error"} or (named and "choices" not in fields and "usage" not in fields)

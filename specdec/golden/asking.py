@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
-from typing import Any, cast
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 HEAD_LIMIT = 64 * 1024
 BODY_LIMIT = 16 * 1024 * 1024
@@ -46,6 +50,21 @@ class Asked:
         if not isinstance(parsed, dict):
             raise BadRequestError("the body is not a JSON object")
         return cast("dict[str, Any]", parsed)
+
+
+class Reader(asyncio.StreamReader):
+    """Keeps when bytes came: a server with many streams takes a request up some time later.
+
+    Attributes:
+        fed: ``perf_counter`` of the last bytes that came.
+    """
+
+    fed = 0.0
+
+    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
+        """Called by the event loop."""
+        self.fed = perf_counter()
+        super().feed_data(data)
 
 
 async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Asked:

@@ -18,6 +18,9 @@ from specdec.golden.asking import Asked, BadRequestError, tokens_asked
 from specdec.golden.settings import HTTP_FAULTS, MIDWAY, Settings
 from specdec.golden.truth import Step, Truth, steps
 
+BACKLOG = 1024
+"""Connections that may wait to be taken up: more than any load opens at once."""
+
 _NOTICE = 0.02
 """Seconds after which a server with a batch notices that a client has gone, and gives its place away."""
 
@@ -52,7 +55,13 @@ class GoldenServer:
         Raises:
             OSError: the port is taken.
         """
-        self._server = await asyncio.start_server(self._connection, "127.0.0.1", port)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: asyncio.StreamReaderProtocol(asking.Reader(limit=asking.HEAD_LIMIT), self._connection),
+            "127.0.0.1",
+            port,
+            backlog=BACKLOG,
+        )
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
@@ -110,7 +119,8 @@ class GoldenServer:
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         try:
             asked = await asking.read(reader, writer)
-            await self._reply(asked, writer)
+            assert isinstance(reader, asking.Reader)
+            await self._reply(asked, writer, reader.fed)
         except BadRequestError as error:
             replying.refuse(writer, str(error))
             await writer.drain()
@@ -118,8 +128,7 @@ class GoldenServer:
         await writer.drain()
         return True
 
-    async def _reply(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
-        read = perf_counter()
+    async def _reply(self, asked: Asked, writer: asyncio.StreamWriter, read: float) -> None:
         if asked.method == "POST" and asked.path in ("/chat/completions", "/completions"):
             await self._completion(writer, asked.fields(), read, chat=asked.path == "/chat/completions")
         elif asked.method == "DELETE" and asked.path == "/truth":

@@ -144,7 +144,7 @@ class Truth:
 
     Attributes:
         request: 0-based, in order of arrival.
-        read: when the request had been read.
+        read: when the last bytes of the request came.
         admitted: when it was taken into service; the time until then is its wait.
         writes: when each step's tokens were handed to the socket, with the number of tokens.
         asked: tokens asked for.

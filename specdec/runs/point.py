@@ -15,8 +15,17 @@ PointEnd = Literal["complete", "time", "saturated", "interrupted"]
 ``interrupted``: the run ended."""
 
 LATE = 0.005
-"""Seconds by which the client may be late at one wake-up in a hundred. Above it the times of a point say more
-about the client's machine than about the server: it is more than the client's own error of 3 ms in TTFT."""
+"""Seconds by which the client may be late at one wake-up in a hundred, where it takes the times of arrival
+itself. Above it the times of a point say more about the client's machine than about the server: it is more
+than the client's own error of 3 ms in TTFT."""
+
+LATE_TURN = 0.25
+"""The same where the kernel takes the times: the client then stays exact, but a place that is left empty for
+so long between two requests makes the load less than it says."""
+
+BLURRED = 0.01
+"""Share of the reads that may hold several parts of a stream because they came late, where the kernel takes
+the times: it knows that of the last part alone."""
 
 LATE_SEND = 0.05
 """Seconds by which a request of an open loop may be sent late, as a share of the mean gap between arrivals or
@@ -37,6 +46,8 @@ class Point:
         seconds: that the variant was loaded at this point, fillers included.
         loop_lag_seconds: how late the client's event loop woke up, 99th percentile; None if too short to
             tell.
+        blurred: share of the reads that came late and held several parts of a stream; None where the kernel
+            does not tell times of arrival.
         latest_send_seconds: most that a request of an open loop was sent late; None in a closed loop.
         running, waiting: mean requests that the server worked on, and kept waiting, by its own gauges; None
             where it has none.
@@ -54,6 +65,7 @@ class Point:
     end: PointEnd
     seconds: float
     loop_lag_seconds: float | None = None
+    blurred: float | None = None
     latest_send_seconds: float | None = None
     running: float | None = None
     waiting: float | None = None
@@ -65,4 +77,6 @@ class Point:
         """Whether the client itself was too late for this point's times to be trusted."""
         lag, send = self.loop_lag_seconds or 0.0, self.latest_send_seconds or 0.0
         gap = 1 / self.load if self.unit == "per second" and self.load > 0 else 1.0
-        return lag > LATE or send > LATE_SEND * max(1.0, gap)
+        if self.blurred is not None and (self.blurred > BLURRED or lag > LATE_TURN):
+            return True
+        return (self.blurred is None and lag > LATE) or send > LATE_SEND * max(1.0, gap)

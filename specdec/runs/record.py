@@ -157,7 +157,11 @@ class RequestRecord:
 
     def to_json(self) -> str:
         """One line of ``records.jsonl``, without the newline."""
-        return json_of(dataclasses.asdict(self))
+        # Not ``asdict``, which copies every number: many records end at once, and streams wait meanwhile.
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        if self.server is not None:
+            fields["server"] = dataclasses.asdict(self.server)
+        return json_of(fields)
 
     @classmethod
     def from_json(cls, line: str) -> RequestRecord:

@@ -9,7 +9,7 @@ import pytest
 
 from specdec.benchmark.client import Client, request_body
 from specdec.benchmark.endpoint import Endpoint
-from specdec.benchmark.http1 import Connection
+from specdec.benchmark.http1 import Connection, Reads
 from specdec.benchmark.plan import Plan
 from specdec.prompts.sets import Prompt
 from specdec.runs.record import RequestRecord
@@ -159,12 +159,12 @@ def test_connections_of_an_interrupted_burst_are_closed_too(
     opened: list[Connection] = []
     really = Connection.open
 
-    async def first_one_only(endpoint: Endpoint, *, timeout: float, tls: object) -> Connection:
+    async def first_one_only(endpoint: Endpoint, *, timeout: float, reads: Reads, tls: object) -> Connection:
         assert tls is None
         asked.append(endpoint)
         if len(asked) > 1:
             await asyncio.Event().wait()
-        opened.append(await really(endpoint, timeout=timeout))
+        opened.append(await really(endpoint, timeout=timeout, reads=reads))
         return opened[0]
 
     ended = asyncio.Event()

@@ -166,6 +166,10 @@ def test_a_late_client_is_told() -> None:
 
     assert not point(loop_lag_seconds=0.002).late
     assert point(loop_lag_seconds=0.02).late
+    # Where the kernel tells when bytes came, a late client stays exact until it reads several at once.
+    assert not point(loop_lag_seconds=0.02, blurred=0.001).late
+    assert point(loop_lag_seconds=0.02, blurred=0.03).late
+    assert point(loop_lag_seconds=0.5, blurred=0.0).late
     assert not point(latest_send_seconds=0.01).late
     assert point(latest_send_seconds=0.3).late
 
