@@ -266,6 +266,8 @@ class Exchange:
         self.closed: float | None = None
         self.reads: list[tuple[float, int]] = []
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Whoever gave up waiting does not ask any more how it ended.
+        self.done.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._on_body = on_body
 
     @property

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from specdec.benchmark.meeting import ALONE, Share
 from specdec.prompts.sets import Prompt
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Block:
         plan: the run's plan at the block's load.
         visit: 0-based, how often the block's load was visited before.
         held: whether the load is kept up until the last of the jobs has ended.
+        share: which of the jobs are this client's.
     """
 
     number: int
@@ -40,6 +42,24 @@ class Block:
     plan: Plan
     visit: int
     held: bool
+    share: Share = ALONE
+
+    @property
+    def senders(self) -> int:
+        """Clients that have something to send: no more than requests in flight."""
+        closed = self.plan.arrival == "closed" or self.number < 0
+        return min(self.share.of, self.plan.concurrency) if closed else self.share.of
+
+    @property
+    def own(self) -> tuple[Job, ...]:
+        """The jobs of this client: every so-manieth."""
+        return self.jobs[self.share.index :: self.senders] if self.share.index < self.senders else ()
+
+    @property
+    def width(self) -> int:
+        """Requests that this client keeps in flight in a closed loop; those of all clients are the load."""
+        whole = min(self.plan.concurrency, len(self.jobs))
+        return len(range(self.share.index, whole, self.senders)) if self.own else 0
 
 
 def blocks(plan: Plan) -> Iterator[Block]:
@@ -63,11 +83,17 @@ def blocks(plan: Plan) -> Iterator[Block]:
         turn %= len(variants)
         jobs = tuple(point.job(prompt, repeat, number) for prompt, repeat in pairs)
         order = tuple(variants[turn:] + variants[:turn])
-        yield Block(number, jobs, order, point, visit, held=bool(plan.loads))
+        yield Block(number, jobs, order, point, visit, held=bool(plan.loads), share=plan.share)
+
+
+def own_requests(plan: Plan) -> int:
+    """Requests that this client sends of a plan that it shares, all variants and the warm-up together."""
+    made = [warmup_block(plan), *blocks(plan)]
+    return len(plan.targets) * sum(len(block.own) for block in made)
 
 
 def measured_requests(plan: Plan) -> int:
-    """Requests per variant, warm-up left out."""
+    """Requests per variant, warm-up left out; those of all clients."""
     points = [plan.at(load) for load in plan.loads] or [plan]
     return sum(
         plan.repeats * len(prompts) * (_filling(prompts, point) if plan.loads else 1)
@@ -139,7 +165,8 @@ def _split(
 
 def warmup_block(plan: Plan) -> Block:
     """The requests that precede the measured ones, as a block before all others."""
-    return Block(-1, warmup(plan), tuple(range(len(plan.targets))), plan, 0, held=False)
+    order = tuple(range(len(plan.targets)))
+    return Block(-1, warmup(plan), order, plan, 0, held=False, share=plan.share)
 
 
 def warmup(plan: Plan) -> tuple[Job, ...]:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from specdec.benchmark.client import Timeouts
 from specdec.benchmark.endpoint import Endpoint, tls_context
 from specdec.benchmark.fields import OWN
+from specdec.benchmark.meeting import ALONE, Share
 from specdec.benchmark.secrecy import Secrets
 from specdec.catalog.models import same_model
 from specdec.errors import BadInputError, Mistake
@@ -169,6 +170,7 @@ class Plan:
         authorities: PEM file of further authorities whose certificates are trusted.
         insecure: trust any certificate.
         environment: added to the manifest's.
+        share: which part of it this client sends.
     """
 
     run: str
@@ -199,6 +201,7 @@ class Plan:
     authorities: Path | None = None
     insecure: bool = False
     environment: dict[str, Any] = field(default_factory=dict[str, Any])
+    share: Share = ALONE
 
     def __post_init__(self) -> None:
         mistakes = list(self._mistakes())
@@ -231,6 +234,7 @@ class Plan:
             mistakes.append(
                 Mistake("temperature", self.temperature, "is not within 0 and 2", "Use 0 for greedy decoding")
             )
+        mistakes.extend(self.share.mistakes())
         mistakes.extend(load_mistakes("loads", self.loads, closed=self.arrival == "closed"))
         if self.arrival == "closed" and self.rate is not None:
             mistakes.append(
@@ -251,6 +255,14 @@ class Plan:
                 )
             )
         return mistakes
+
+    @property
+    def digest(self) -> str:
+        """Of what all clients of a shared plan must have in common."""
+        asked = [[p.id, p.test_case, p.text, p.output_tokens, p.temperature] for p in self.prompts]
+        order = [self.seed, self.warmup, self.seconds, self.schedule, self.api, self.near_ties]
+        targets = [[target.variant, target.address] for target in self.targets]
+        return hash_of({"configuration": self.configuration, "said": [asked, order, targets]})
 
     @property
     def secrets(self) -> Secrets:
@@ -274,9 +286,13 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """Requests of the whole run, warm-up included, those that only keep the load up left out."""
-        from specdec.benchmark.load import measured_requests
+        """Requests that this client sends in the run, warm-up included, those that only keep the load up left
+        out.
+        """
+        from specdec.benchmark.load import measured_requests, own_requests
 
+        if self.share.together:
+            return own_requests(self)
         return len(self.targets) * (self.warmup + measured_requests(self))
 
     def at(self, load: float) -> Plan:

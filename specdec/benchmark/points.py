@@ -60,7 +60,7 @@ class Points:
         self._visit: tuple[float, int] | None = None
         for block in blocks:
             for target in plan.targets if block.held else ():
-                self._entries[load_of(block.plan), target.variant].planned += len(block.jobs)
+                self._entries[load_of(block.plan), target.variant].planned += len(block.own)
 
     def goes_on(self, block: Block) -> bool:
         """Whether the block is still to be measured. Called for every block, in order."""
@@ -103,7 +103,7 @@ class Points:
             for task in (lag, looking):
                 if task is not None:
                     task.cancel()
-            if turn.sent < len(block.jobs):
+            if turn.sent < len(block.own):
                 self._stopped.setdefault(load_of(block.plan), "time")
         if before is not None and (after := await look()) is not None:
             for sums, name in ((entry.queue, "queue"), (entry.prefill, "prefill")):

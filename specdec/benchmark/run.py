@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import os
 import platform
@@ -21,6 +22,7 @@ from specdec.benchmark import counters, gauges, load
 from specdec.benchmark.client import Client, utc_now
 from specdec.benchmark.fields import Fields
 from specdec.benchmark.http1 import QUICK_ACKNOWLEDGEMENTS, Cut, ProtocolError, Refused
+from specdec.benchmark.meeting import Meeting, MemberLostError, Unaccompanied, meet
 from specdec.benchmark.plan import Job, Plan, Target
 from specdec.benchmark.points import Points
 from specdec.benchmark.remedies import remedy
@@ -30,6 +32,7 @@ from specdec.benchmark.turn import Turn
 from specdec.errors import BadInputError, Mistake, SpecdecError
 from specdec.runs.manifest import MANIFEST, STARTED, RunManifest, Status
 from specdec.runs.record import RECORDS, RequestRecord
+from specdec.runs.shares import SHARE, merge, share_folder
 
 if TYPE_CHECKING:
     from specdec.runs.folder import Run
@@ -76,6 +79,9 @@ def run(
     gone with ``failed``; both keep what was measured, and the manifest's ``problem`` says what happened.
     A run that is killed leaves its records and ``started.json``.
 
+    A plan that clients share is begun when all have met. Each writes its share into a folder beside
+    ``folder``, named by the id of the run and its index; member 0 takes in the others' and merges them.
+
     Args:
         plan: what to do.
         folder: the run's own folder, made if needed; without a run in it.
@@ -98,13 +104,50 @@ def run(
         raise BadInputError(
             "run", [Mistake("folder", str(folder), "already holds a run", "Name a new folder")]
         )
-    return asyncio.run(_Run(plan, folder, interrupted, on_event).execute())
+    if plan.share.together:
+        if interrupted is not None:
+            problem = "is shared by several clients, and cannot go on where it was interrupted"
+            raise BadInputError("resume", [Mistake("run", plan.run, problem, "Start a new run")])
+        return asyncio.run(_together(plan, folder, on_event))
+    return asyncio.run(_Run(plan, folder, interrupted, on_event, Unaccompanied()).execute())
+
+
+async def _together(plan: Plan, folder: Path, on_event: Callable[[RunEvent], None]) -> RunManifest:
+    """This client's share of a run. Member 0 returns the manifest of the whole, merged in ``folder``; the
+    others, and whoever is left alone, that of their own share.
+    """
+    share = plan.share
+
+    async def measure(meeting: Meeting, run: str) -> RunManifest:
+        own = share_folder(folder.parent / run, share.index)
+        if (own / RECORDS).exists():
+            raise BadInputError(
+                "run", [Mistake("folder", str(own), "holds a share already", "Name a new folder")]
+            )
+        named = dataclasses.replace(
+            plan,
+            run=run,
+            environment={**plan.environment, SHARE: {"index": share.index, "of": share.of}},
+        )
+        manifest = await _Run(named, own, None, on_event, meeting).execute()
+        await meeting.deliver(own, (RECORDS, MANIFEST), complete=manifest.status == "complete")
+        return merge(own.parent) if share.index == 0 else manifest
+
+    on_event(RunEvent(f"waiting for {share.of} clients to meet at {share.meet}", 0, plan.total))
+    met: RunManifest = await meet(share, plan.digest, plan.run, measure)
+    return met
 
 
 class _Run:
     def __init__(
-        self, plan: Plan, folder: Path, interrupted: Run | None, on_event: Callable[[RunEvent], None]
+        self,
+        plan: Plan,
+        folder: Path,
+        interrupted: Run | None,
+        on_event: Callable[[RunEvent], None],
+        meeting: Meeting,
     ) -> None:
+        self._meeting = meeting
         self._plan = plan
         self._folder = folder
         self._on_event = on_event
@@ -150,8 +193,10 @@ class _Run:
                     after = await self._scrape()
                 except asyncio.CancelledError:
                     status, problem = "interrupted", "Ctrl-C or a request to end (SIGTERM)"
+                except MemberLostError as lost:
+                    status, problem = "failed", str(lost)
                 except ExceptionGroup as group:
-                    gone = _first_of(group, ServerGoneError)
+                    gone = _first_of(group, ServerGoneError) or _first_of(group, MemberLostError)
                     if gone is None:
                         raise _first_of(group, OSError) or group from None
                     status, problem = "failed", str(gone)
@@ -208,10 +253,20 @@ class _Run:
                     records = kept[block.number, target.variant]
                     self._points.recall(block, target.variant, records, span(records))
                 continue
-            if perf_counter() > deadline and all(job.repeat for job in block.jobs):
-                break
-            if goes_on:
-                await self._turns(block)
+            over = perf_counter() > deadline and all(job.repeat for job in block.jobs)
+            match await self._course(block, "end" if over else "go" if goes_on else "skip"):
+                case "end":
+                    break
+                case "go":
+                    await self._turns(block)
+                case _:
+                    pass
+
+    async def _course(self, block: load.Block, own: str) -> str:
+        """Whether a block is to be measured: ``go``, ``skip`` it, or ``end`` the run. All clients do as
+        member 0 does.
+        """
+        return await self._meeting.all_at(f"block {block.number}", own)
 
     async def _turns(self, block: load.Block) -> None:
         if self._plan.schedule == "concurrent":
@@ -224,7 +279,15 @@ class _Run:
 
     async def _one_variant(self, client: Client, block: load.Block) -> None:
         variant = client.target.variant
-        turn = Turn(client, block, self._ask, deadline=self._points.deadline(block, variant))
+        step = f"block {block.number}, {variant}"
+        turn = Turn(
+            client,
+            block,
+            self._ask,
+            together=lambda: self._meeting.all_at(f"{step} ended"),
+            deadline=self._points.deadline(block, variant),
+        )
+        await self._meeting.all_at(f"{step} begins")
         async with self._points.watching(block, turn, client, lambda: _gauges(client)):
             await turn.run()
         self._latest_send = max(self._latest_send, turn.latest_send)

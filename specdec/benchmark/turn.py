@@ -25,6 +25,10 @@ FILLERS = 4
 """Requests of an open loop that keep the load up, at most so many times the measured ones."""
 
 
+async def _alone() -> None:
+    """There is nobody to wait for."""
+
+
 class Turn:
     """Sends a block to one variant.
 
@@ -36,6 +40,7 @@ class Turn:
         client: of the variant.
         block: what to send.
         ask: sends one request and keeps its record.
+        together: returns when every client of the run has come so far.
         deadline: ``perf_counter`` after which no measured request is sent any more; those in flight end.
 
     Attributes:
@@ -43,20 +48,35 @@ class Turn:
         latest_send: seconds, the most that a request of an open loop was sent late.
     """
 
-    def __init__(self, client: Client, block: Block, ask: Ask, *, deadline: float = inf) -> None:
+    def __init__(
+        self,
+        client: Client,
+        block: Block,
+        ask: Ask,
+        *,
+        together: Callable[[], Awaitable[object]] = _alone,
+        deadline: float = inf,
+    ) -> None:
         self.sent = 0
         self.latest_send = 0.0
         self._client = client
         self._block = block
         self._ask = ask
         self._deadline = deadline
-        self._waiting = deque(block.jobs)
-        self._left = len(block.jobs)
+        self._together = together
+        self._waiting = deque(block.own)
+        self._left = len(block.own)
+        self._own_over = asyncio.Event()
         self._over = asyncio.Event()
 
     async def run(self) -> None:
-        """Returns when the last measured request has ended. Raises what ``ask`` raises, in a group."""
-        if not self._block.jobs:
+        """Returns when the last measured request of all clients has ended. Raises what ``ask`` and
+        ``together`` raise, in a group.
+        """
+        if not self._block.own:
+            self._own_over.set()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._part())
             return
         if self._block.plan.arrival == "closed" or self._block.number < 0:
             await self._closed()
@@ -64,23 +84,25 @@ class Turn:
             await self._open()
 
     async def _closed(self) -> None:
-        width = min(self._block.plan.concurrency, len(self._block.jobs))
+        width = self._block.width
         await self._client.warm(width)
-        fillers = itertools.cycle(self._block.jobs)
+        fillers = itertools.cycle(self._block.own)
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._part())
             workers = [group.create_task(self._worker(fillers)) for _ in range(width)]
             await self._end(workers)
 
     async def _open(self) -> None:
-        plan, jobs = self._block.plan, self._block.jobs
-        count = len(jobs) * (1 + FILLERS * self._block.held)
+        plan, share = self._block.plan, self._block.share
+        count = len(self._block.jobs) * (1 + FILLERS * self._block.held)
         seed = plan.seed + self._block.number
         times = arrivals(count, rate=plan.rate or 0.0, arrival=plan.arrival, seed=seed)
-        fillers = itertools.cycle(jobs)
+        fillers = itertools.cycle(self._block.own)
         start = perf_counter()
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._part())
             sent: list[asyncio.Task[bool]] = []
-            for time in times:
+            for time in times[share.index :: share.of]:
                 if await self._over_by(start + time):
                     break
                 self.latest_send = max(self.latest_send, perf_counter() - start - time)
@@ -97,6 +119,12 @@ class Turn:
         await self._over.wait()
         for task in tasks:
             task.cancel()
+
+    async def _part(self) -> None:
+        """Lets the load go once the last measured request of every client has ended."""
+        await self._own_over.wait()
+        await self._together()
+        self._over.set()
 
     async def _over_by(self, time: float) -> bool:
         """Waits until ``time`` or the end of the last measured request, and tells whether it was the end."""
@@ -116,7 +144,7 @@ class Turn:
     def _ended(self, jobs: int) -> None:
         self._left -= jobs
         if self._left <= 0:
-            self._over.set()
+            self._own_over.set()
 
     async def _worker(self, fillers: Iterator[Job]) -> None:
         while (job := self._next()) is not None:

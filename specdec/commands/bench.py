@@ -22,6 +22,7 @@ from specdec.text import json_of, printable
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Plan, Target
     from specdec.runs.folder import Run
+    from specdec.runs.manifest import RunManifest
 
 MOST_WINDOW = 64
 
@@ -121,6 +122,29 @@ _CHANGEABLE = (
     type=Number(0.001, 1e6),
     help="Longest time in seconds that a variant gets requests at one of several loads.  [default: 3600]",
 )
+@click.option(
+    "--index",
+    type=click.IntRange(0, 9999),
+    default=0,
+    envvar="JOB_COMPLETION_INDEX",
+    show_envvar=True,
+    help="Which of several clients this is, from 0: each sends its share of the same load.",
+)
+@click.option(
+    "--of",
+    type=click.IntRange(1, 10_000),
+    default=1,
+    envvar="SPECDEC_CLIENTS",
+    show_envvar=True,
+    help="How many clients there are. They begin together, and client 0 merges their records.",
+)
+@click.option(
+    "--meet",
+    metavar="HOST:PORT",
+    envvar="SPECDEC_MEET",
+    show_envvar=True,
+    help="Where client 0 listens for the others.",
+)
 @objective_options
 @click.option("--api", type=click.Choice(["chat", "completions"]), help="Route to ask.  [default: chat]")
 @click.option("--temperature", type=Number(0, 2), help="0 decodes greedily.  [default: 0]")
@@ -178,6 +202,7 @@ def command(
     specdec bench --target http://127.0.0.1:8001 --target http://127.0.0.1:8002
     specdec bench --target plain=http://a:8000 --target window-7=http://b:8000 --prompts my.jsonl --json
     specdec bench --resume runs/20261129T120000Z-abcdef
+    specdec bench --target http://a:8000 --load 64,1024 --of 2 --index 0 --meet 10.0.0.5:7000
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.benchmark.announcement import announcement, duration
     from specdec.benchmark.run import RunEvent, run
@@ -211,6 +236,7 @@ def command(
 
         manifest = run(plan, folder, interrupted=interrupted, on_event=show)
         step.outcome = manifest.status
+    folder = _folder(plan, manifest, out)
     summary = summarize(manifest, folder)
     if as_json:
         console.show_json(
@@ -225,10 +251,25 @@ def command(
     empty = manifest.status == "complete" and _say_what_has_nothing(summary, list(manifest.variants))
     if empty:
         return EXIT_FAILED
-    if manifest.status != "complete":
+    _say_next(plan, manifest, folder)
+    return {"complete": EXIT_OK, "failed": EXIT_FAILED, "interrupted": EXIT_INTERRUPTED}[manifest.status]
+
+
+def _folder(plan: Plan, manifest: RunManifest, out: Path) -> Path:
+    """Where the run lies, or this client's share of it."""
+    from specdec.runs.shares import share_folder
+
+    whole = out / manifest.run
+    return share_folder(whole, plan.share.index) if plan.share.index else whole
+
+
+def _say_next(plan: Plan, manifest: RunManifest, folder: Path) -> None:
+    if plan.share.index:
+        console.say(f"this is share {plan.share.index} of {plan.share.of}: client 0 has the whole run")
+        return
+    if manifest.status != "complete" and not plan.share.together:
         console.say(f"to go on with it: specdec bench --resume {shlex.quote(str(folder))}")
     console.say(f"next: specdec report {shlex.quote(str(folder))}")
-    return {"complete": EXIT_OK, "failed": EXIT_FAILED, "interrupted": EXIT_INTERRUPTED}[manifest.status]
 
 
 def _resumed(
@@ -260,7 +301,8 @@ def _say_what_has_nothing(summary: dict[str, Any], variants: list[str]) -> bool:
     empty = False
     for variant in variants:
         entry: dict[str, Any] = summary["variants"].get(variant, {})
-        if not entry.get("all", {}).get("outcomes", {}).get("ok"):
+        medians: list[dict[str, Any]] = [entry.get("all", {}), *entry.get("test_cases", {}).values()]
+        if not any(each.get("outcomes", {}).get("ok") for each in medians):
             empty = True
             outcome, _, error = next(iter(entry.get("errors", {})), "no request was sent: ").partition(": ")
             console.say(f"error: {variant}: no request succeeded: {outcome}: {printable(error)}")
@@ -288,6 +330,7 @@ def _named(text: str, index: int, count: int) -> tuple[str, str, str | None]:
 
 def _plan(named: list[tuple[str, str, str | None]], given: dict[str, Any]) -> Plan:
     from specdec.benchmark.client import Timeouts
+    from specdec.benchmark.meeting import Share
 
     targets = [(name, url) for name, url, _ in named]
     if given["experiment"] is not None:
@@ -315,6 +358,7 @@ def _plan(named: list[tuple[str, str, str | None]], given: dict[str, Any]) -> Pl
     plan = dataclasses.replace(
         plan,
         **changes,
+        share=Share(given["index"], given["of"], given["meet"]),
         ignore_eos=not given["eos"],
         near_ties=given["near_ties"],
         **request_changes(given, plan.targets),

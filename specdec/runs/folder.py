@@ -11,6 +11,7 @@ from pathlib import Path
 from specdec.errors import BadInputError, Mistake
 from specdec.runs.manifest import MANIFEST, RunManifest
 from specdec.runs.record import RECORDS, RequestRecord, read_records
+from specdec.runs.shares import has_shares, merge
 from specdec.runs.strict import OtherSchemaError
 
 
@@ -67,6 +68,8 @@ def read_manifest(folder: Path) -> RunManifest:
     try:
         return RunManifest.from_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        if has_shares(folder):
+            return _merged(folder)
         if (folder / RECORDS).exists():
             problem = f"has no {MANIFEST}: the run was killed or is still going on"
             remedy = "Wait for it to end, or run it again; its records are kept"
@@ -77,6 +80,14 @@ def read_manifest(folder: Path) -> RunManifest:
         raise _unreadable(MANIFEST, path, error) from None
     except ValueError as error:
         raise _wrong(MANIFEST, path, f"is not a run manifest: {error}", _remedy(error)) from None
+
+
+def _merged(folder: Path) -> RunManifest:
+    """Of a run whose clients did not put their shares together themselves."""
+    try:
+        return merge(folder)
+    except (KeyError, OSError, TypeError, ValueError) as error:
+        raise _wrong("run", folder, f"has shares that cannot be merged: {error}", "Fetch it again") from None
 
 
 def require_untouched(folder: Path, manifest: RunManifest) -> None:
