@@ -10,21 +10,31 @@ import shlex
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cdk8s
 from cdk8s_plus_27 import k8s
 from constructs import Construct
 
-from charts.names import BENCHMARK, labels, service_url
+from charts.names import (
+    BENCHMARK,
+    INDEX_LABEL,
+    MEETING,
+    MEETING_PORT,
+    NAMESPACE,
+    labels,
+    service_url,
+)
 from charts.objects import (
     OWN_BUCKET,
+    TCP,
     digest,
     empty_dir,
     environment,
     job_name,
     metadata,
     off_instances,
+    ports,
     quantities,
     restricted,
 )
@@ -175,6 +185,7 @@ class LlmPerf(cdk8s.Chart):
                 sort_keys=True,
             ),
             "STACK": experiment.stack_name(region),
+            **_together(experiment.benchmark.clients),
             # A server waits for its weights before it starts.
             "WAIT_SECONDS": str(experiment.serving.startup_minutes * 60 + STAGING_SECONDS),
             **experiment.network.benchmark(region),
@@ -188,17 +199,67 @@ class LlmPerf(cdk8s.Chart):
         def pod(bucket: str) -> k8s.PodSpec:
             return _pod(files, list(prompts), steps, {**values, "BUCKET": bucket}, experiment, region)
 
+        clients = experiment.benchmark.clients
+        if clients > 1:
+            self._meeting(selector)
         named = pod(experiment.placement[region].bucket or OWN_BUCKET)
         k8s.KubeJob(
             self,
             "job",
             metadata=metadata(job_name("llmperf", named), selector),
             spec=k8s.JobSpec(
-                backoff_limit=1,
+                # A share that fails ends the run: without it the load is not what it says.
+                backoff_limit=1 if clients == 1 else 0,
+                **_indexed(clients),
                 pod_failure_policy=_ignoring_disruptions(),
                 template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=selector), spec=pod(bucket)),
             ),
         )
+
+    def _meeting(self, selector: Mapping[str, str]) -> None:
+        """Where the other pods find the first one, and that they may reach it; network policies add up."""
+        first = {**selector, INDEX_LABEL: "0"}
+        port = k8s.IntOrString.from_number(MEETING_PORT)
+        k8s.KubeService(
+            self,
+            "meeting",
+            metadata=metadata(MEETING, selector),
+            spec=k8s.ServiceSpec(
+                cluster_ip="None",
+                selector=first,
+                ports=[k8s.ServicePort(name="meeting", port=MEETING_PORT, target_port=port)],
+            ),
+        )
+        pods = k8s.LabelSelector(match_labels=dict(selector))
+        peer, allowed = k8s.NetworkPolicyPeer(pod_selector=pods), ports(TCP, MEETING_PORT)
+        k8s.KubeNetworkPolicy(
+            self,
+            "meeting-policy",
+            metadata=metadata(MEETING, selector),
+            spec=k8s.NetworkPolicySpec(
+                pod_selector=pods,
+                policy_types=["Ingress", "Egress"],
+                ingress=[k8s.NetworkPolicyIngressRule(from_=[peer], ports=allowed)],
+                egress=[k8s.NetworkPolicyEgressRule(to=[peer], ports=allowed)],
+            ),
+        )
+
+
+def _together(clients: int) -> dict[str, str]:
+    """What several pods must know of each other, beside their index."""
+    if clients == 1:
+        return {}
+    return {
+        "SPECDEC_CLIENTS": str(clients),
+        "SPECDEC_MEET": f"{MEETING}.{NAMESPACE}.svc:{MEETING_PORT}",
+    }
+
+
+def _indexed(clients: int) -> dict[str, Any]:
+    """Fields of a Job whose pods each have an index, and run at the same time."""
+    if clients == 1:
+        return {}
+    return {"completion_mode": "Indexed", "completions": clients, "parallelism": clients}
 
 
 def _prompt_parts(text: str) -> dict[str, str]:
@@ -250,6 +311,23 @@ def _ignoring_disruptions() -> k8s.PodFailurePolicy:
     )
 
 
+def _places(experiment: Experiment) -> k8s.Affinity:
+    """Off the accelerator nodes; clients that share a run each on a node of its own, and so on processors of
+    its own.
+    """
+    off = off_instances(experiment.capacity.instance_type)
+    if experiment.benchmark.clients == 1:
+        return off
+    apart = k8s.PodAffinityTerm(
+        label_selector=k8s.LabelSelector(match_labels=labels("llmperf", "benchmark")),
+        topology_key="kubernetes.io/hostname",
+    )
+    return k8s.Affinity(
+        node_affinity=off.node_affinity,
+        pod_anti_affinity=k8s.PodAntiAffinity(required_during_scheduling_ignored_during_execution=[apart]),
+    )
+
+
 def _pod(
     files: str,
     prompts: list[str],
@@ -262,7 +340,7 @@ def _pod(
     own = [k8s.Volume(name="prompts", projected=k8s.ProjectedVolumeSource(sources=parts))] if prompts else []
     mounted = [k8s.VolumeMount(name="prompts", mount_path=PROMPTS, read_only=True)] if prompts else []
     return k8s.PodSpec(
-        affinity=off_instances(experiment.capacity.instance_type),
+        affinity=_places(experiment),
         automount_service_account_token=False,
         restart_policy="Never",
         service_account_name=BENCHMARK,

@@ -13,6 +13,11 @@ BENCHMARK = "benchmark"
 """Service accounts, one per kind of pod, each with its own IAM role."""
 
 PORT = 8000
+MEETING = "benchmark-meeting"
+"""Service that leads to the benchmark pod with index 0."""
+MEETING_PORT = 7070
+INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+"""Label of the pods of an Indexed Job (Kubernetes 1.28 and later)."""
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 CLIENT_LABEL = "specdec/client"
 """A namespace with this label set to ``true`` may reach the services."""

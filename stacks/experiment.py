@@ -9,6 +9,7 @@ import aws_cdk as cdk
 import charts
 from charts.names import NAMESPACE
 from specdec import metrics
+from specdec.catalog import system_node
 from specdec.catalog.instances import INSTANCES
 from specdec.catalog.sources import NEURON_CHART
 from specdec.experiment.endpoints import endpoints_of
@@ -187,6 +188,7 @@ class ExperimentStack(cdk.Stack):
             role=role,
             subnet_ids=network.private_subnets(),
             instance_type=self._experiment.capacity.system_instance_type,
+            count=system_node.nodes(self._experiment.benchmark.clients),
             tags=self._fixed_tags,
         )
 

@@ -68,14 +68,12 @@ def tag_instances(name: str, tags: Mapping[str, str]) -> list[ec2.CfnLaunchTempl
 
 
 class SystemNodes(Construct):
-    """One small node for DNS, add-on controllers and the benchmark, so that none of them runs on the
+    """Small nodes for DNS, add-on controllers and the benchmark, so that none of them runs on the
     accelerator node.
 
     Attributes:
         count: how many there are.
     """
-
-    count = system_node.NODES
 
     def __init__(
         self,
@@ -86,9 +84,11 @@ class SystemNodes(Construct):
         role: iam.Role,
         subnet_ids: Sequence[str],
         instance_type: str,
+        count: int,
         tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, construct_id)
+        self.count = count
         template = ec2.CfnLaunchTemplate(
             self,
             "LaunchTemplate",

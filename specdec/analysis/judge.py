@@ -14,6 +14,7 @@ from specdec.analysis.conventions import convention_of, is_local, strangers
 from specdec.analysis.cost import in_flight, own_price, spent, token_cost
 from specdec.analysis.drafts import compare_drafts
 from specdec.analysis.load import judge_loads, read_together
+from specdec.analysis.load_windows import windows_over_load
 from specdec.analysis.roofline import roofline
 from specdec.analysis.rows import Rows, RowSource, class_summaries, compare_rows, overall, row_sources
 from specdec.analysis.seams import Shift, shifts
@@ -32,7 +33,7 @@ from specdec.catalog.chips import Instance
 from specdec.catalog.conventions import Convention
 from specdec.catalog.instances import INSTANCES
 from specdec.catalog.prices import NodePrice
-from specdec.catalog.roofline import limit_step
+from specdec.catalog.roofline import Floor, floor_of, limit_step
 from specdec.metrics.definition import Metric
 from specdec.metrics.e2e import E2E
 from specdec.metrics.step_gap import STEP_GAP
@@ -80,6 +81,8 @@ def judge(
     }
     known = read_together(judges)
     load_verdict = judge_loads(judges, known, exact)
+    if load_verdict.unit == "in flight" and manifest.status == "complete":
+        load_verdict = replace(load_verdict, windows=windows_over_load(judges))
     lowest = judges[loads[0]].verdict(known)
     return replace(
         lowest,
@@ -307,9 +310,7 @@ class RunJudge:
                 devices=settings.devices,
                 tensor_parallel_degree=settings.tensor_parallel_degree,
                 sequences=flying,
-                context=fmean(
-                    (record.prompt_tokens or 0) + (record.output_tokens or 0) / 2 for record in records
-                ),
+                context=_context(records),
             )
             rooflines.append(
                 roofline(
@@ -321,6 +322,23 @@ class RunJudge:
                 )
             )
         return tuple(rooflines)
+
+    def floor(self, variant: str) -> Floor:
+        """The floor of a variant's step, by the catalogue; zeros for what it does not know."""
+        settings, records = self.settings(variant), self.of(variant)
+        if self.local or self.experiment is None or self.instance is None or settings is None or not records:
+            return Floor()
+        try:
+            model = self.experiment.model(self.experiment.serving.target)
+        except KeyError:
+            return Floor()
+        return floor_of(
+            model,
+            self.instance,
+            devices=settings.devices,
+            tensor_parallel_degree=settings.tensor_parallel_degree,
+            context=_context(records),
+        )
 
     def source_list(self) -> tuple[tuple[str, str], ...]:
         """What the numbers were taken from."""
@@ -347,6 +365,11 @@ class RunJudge:
                 )
             )
         return tuple(rows)
+
+
+def _context(records: Sequence[RequestRecord]) -> float:
+    """Mean tokens in a sequence's cache while it is answered."""
+    return fmean((record.prompt_tokens or 0) + (record.output_tokens or 0) / 2 for record in records)
 
 
 def _by_row(records: Iterable[RequestRecord]) -> dict[tuple[str, str], list[RequestRecord]]:

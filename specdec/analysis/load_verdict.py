@@ -130,6 +130,58 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoadWindow:
+    """The best window at one number of requests in flight, on the mix of test cases.
+
+    Attributes:
+        load: requests in flight.
+        measured: whether it is one of the loads that the model was fitted on.
+        window: recommended; None for "off".
+        best: the best window, if it pays or not.
+        baseline_tpot: predicted, seconds.
+        speedup: predicted TPOT of the baseline over that of the best window.
+        low, high: 5th and 95th percentile of it, over prompts and shapes of the step's cost.
+        confidence: share of draws in which the recommendation is within 3% of the best choice.
+    """
+
+    load: float
+    measured: bool
+    window: int | None
+    best: int
+    baseline_tpot: float
+    speedup: float
+    low: float
+    high: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowsOverLoad:
+    """Which window to use at which load, for one draft; see ``specdec.analysis.load_model``.
+
+    Attributes:
+        variant: the measured variant that it is predicted from.
+        draft: draft model, or what the engine drafts with.
+        window: of that variant.
+        fitted: loads that the model was fitted on.
+        roofline: whether bytes and operations of the catalogue are in it.
+        rows: loads ascending, none outside those that were measured.
+        off_above: the highest load at which it pays, where it pays at none above it; None where it pays at
+            all or at none, or in turn.
+        says: in one sentence, and how to do it.
+    """
+
+    variant: str
+    draft: str | None
+    window: int
+    fitted: tuple[float, ...]
+    roofline: bool
+    rows: tuple[LoadWindow, ...]
+    off_above: float | None
+    says: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadVerdict:
     """Up to which load it pays.
 
@@ -143,6 +195,7 @@ class LoadVerdict:
         capacities: one per variant; empty without an objective.
         sentence: the answer for someone who reads nothing else.
         caveats: what limits it.
+        windows: which window at which load, one per draft; empty for loads per second.
     """
 
     unit: LoadUnit
@@ -154,3 +207,4 @@ class LoadVerdict:
     capacities: tuple[Capacity, ...]
     sentence: str
     caveats: tuple[str, ...]
+    windows: tuple[WindowsOverLoad, ...] = ()

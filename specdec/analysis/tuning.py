@@ -43,14 +43,14 @@ def windows_of(evidence: Evidence) -> tuple[WindowAdvice, ...]:
     if not evidence.baselines:
         return ()
     advice: list[WindowAdvice] = []
-    for measured in _drafts(evidence):
+    for measured in drafts_of(evidence):
         models: list[Model] = []
         sums: dict[int, list[float]] = {window: [] for window in measured.windows}
         for case in evidence.test_cases:
             observations = [
                 observation
                 for variant, window in zip(measured.variants, measured.windows, strict=True)
-                if (observation := _observe(evidence, variant, window, case)) is not None
+                if (observation := observation_of(evidence, variant, window, case)) is not None
             ]
             if not observations:
                 continue
@@ -70,7 +70,8 @@ def windows_of(evidence: Evidence) -> tuple[WindowAdvice, ...]:
     return tuple(advice)
 
 
-def _drafts(evidence: Evidence) -> Sequence[Measured]:
+def drafts_of(evidence: Evidence) -> Sequence[Measured]:
+    """The variants of each draft whose steps can be told apart."""
     groups: dict[tuple[Any, Any], list[tuple[int, str]]] = {}
     for name in evidence.speculative:
         variant = evidence.manifest.variants[name]
@@ -101,9 +102,9 @@ def _working(evidence: Evidence, group: list[tuple[int, str]]) -> list[tuple[int
     return [(window, name) for window, name in group if not is_idle(evidence.of(name))] or group
 
 
-def _observe(evidence: Evidence, variant: str, window: int, case: str) -> Observation | None:
-    """None also where nothing was ever proposed, which says nothing about a window, and where prompts are too
-    few to resample.
+def observation_of(evidence: Evidence, variant: str, window: int, case: str) -> Observation | None:
+    """What one test case tells of a variant. None also where nothing was ever proposed, which says nothing
+    about a window, and where prompts are too few to resample.
     """
     observation = observe(
         evidence.of(evidence.baselines[0], case),

@@ -50,8 +50,9 @@ def command(
 
     Takes a stored run (folder, run id or s3://bucket/runs/<run id>; the latest by default), predicts the time
     per token at every window, and recommends one per test case and one for the mix, or to leave speculation
-    off. For a run on the accelerator it also plans the sweep that would confirm it, with node-hours and
-    money. How: docs/window.md.
+    off. From a run at several loads it recommends one per load, and says above which load to leave it off.
+    For a run on the accelerator it also plans the sweep that would confirm it, with node-hours and money.
+    How: docs/window.md.
 
     \b
     specdec tune
@@ -87,6 +88,9 @@ def command(
             "run": verdict.run,
             "windows": [dataclasses.asdict(advice) for advice in verdict.windows],
             "drafts": [dataclasses.asdict(row) for row in verdict.drafts],
+            "windows_over_load": [
+                dataclasses.asdict(row) for row in (verdict.loads.windows if verdict.loads else ())
+            ],
             "sweep": [dataclasses.asdict(step) for step in plan],
         }
         console.show_json(parts)

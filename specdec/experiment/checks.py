@@ -196,6 +196,28 @@ def _loads_fit(benchmark: Benchmark, serving: Serving, variants: tuple[Variant, 
 
 
 @check
+def _clients_share(benchmark: Benchmark) -> Iterator[Mistake]:
+    if benchmark.clients == 1:
+        return
+    if "llmperf" in benchmark.lanes:
+        yield Mistake(
+            "benchmark.lanes",
+            list(benchmark.lanes),
+            f"holds llmperf, which cannot share its load among {benchmark.clients} clients",
+            'Use lanes = ["exact"], or clients = 1',
+        )
+    closed = benchmark.arrival == "closed"
+    most = int(max(benchmark.loads)) if benchmark.loads else benchmark.concurrency
+    if closed and benchmark.clients > most:
+        yield Mistake(
+            "benchmark.clients",
+            benchmark.clients,
+            f"is more than the {most} requests in flight that they would share",
+            f"Use at most {most}",
+        )
+
+
+@check
 def _long_prompts_fit(benchmark: Benchmark, serving: Serving) -> Iterator[Mistake]:
     if benchmark.prompts != "long":
         return

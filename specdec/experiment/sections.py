@@ -435,6 +435,15 @@ class Benchmark(Section):
         gt=0,
         description="longest time in seconds that a variant gets requests at one of the `loads`",
     )
+    clients: int = Field(
+        default=1,
+        ge=1,
+        le=100,
+        description=(
+            "pods that share the requests, each on a node of its own: for loads above what the client on one"
+            " machine holds, some hundred streams per core"
+        ),
+    )
     warmup: int | None = Field(
         default=None,
         ge=0,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specdec import __version__, atomic
+from specdec.benchmark import run as exact
 from specdec.benchmark.plan import Plan, new_run_id
 from specdec.benchmark.standing import Standing
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EnvironmentFault, SpecdecError
@@ -24,6 +25,7 @@ from specdec.runs.folder import Run, read_manifest, read_run
 from specdec.runs.manifest import MANIFEST, RunManifest
 from specdec.runs.progress import Progress
 from specdec.runs.record import RECORDS
+from specdec.runs.shares import share_folder
 
 if TYPE_CHECKING:
     import boto3
@@ -51,7 +53,8 @@ def measure(settings: Settings, *, session: boto3.Session | None = None) -> int:
 
     aws = session or boto3.Session()
     metrics = cloudwatch.client(aws, settings.region)
-    earlier = _earlier(settings, aws)
+    # No pod can join a run that others have begun.
+    earlier = None if settings.share.together else _earlier(settings, aws)
     if earlier is not None and earlier.manifest.status == "complete":
         say(f"run {earlier.manifest.run} is complete already; nothing is measured")
         return EXIT_OK
@@ -64,6 +67,8 @@ def measure(settings: Settings, *, session: boto3.Session | None = None) -> int:
     interrupted = False
     try:
         wait_for_services(settings.services, seconds=settings.wait_seconds)
+        if settings.share.index:
+            return _measure_share(settings, run, folder, aws)
         _measure_lanes(settings, run, folder, earlier)
     except KeyboardInterrupt:
         interrupted = True
@@ -94,18 +99,39 @@ def _earlier(settings: Settings, aws: boto3.Session) -> Run | None:
     return run
 
 
-def _measure_lanes(settings: Settings, run: str, folder: Path, earlier: Run | None = None) -> None:
-    from specdec.benchmark import run as exact
+def _measure_share(settings: Settings, run: str, folder: Path, aws: boto3.Session) -> int:
+    """Measures as one of several pods. Pod 0 gets the records and publishes; a copy goes to the bucket, in
+    case that pod is lost.
+    """
+    share = settings.share
+    say(f"client {share.index} of {share.of}")
+    manifest = exact.run(_plan(settings, run), folder, on_event=_say_event)
+    own = share_folder(folder.parent / manifest.run, share.index)
+    say(f"share {share.index}: {manifest.outcome}, {manifest.counts}")
+    place = f"{manifest.run}/{own.name}"
+    run_bucket.upload(own, run_bucket.client(aws, settings.region), settings.bucket, run=place)
+    return EXIT_OK if manifest.status == "complete" else EXIT_FAILED
 
-    experiment = settings.experiment
+
+def _say_event(event: exact.RunEvent) -> None:
+    say(f"{event.message} {event.done}/{event.total}")
+
+
+def _plan(settings: Settings, run: str) -> Plan:
     environment: dict[str, Any] = {
         "stack": settings.stack,
         "region": settings.region,
         "place": "benchmark pod",
     }
     plan = Plan.from_experiment(
-        experiment, settings.services, run=run, base=settings.work, environment=environment
+        settings.experiment, settings.services, run=run, base=settings.work, environment=environment
     )
+    return dataclasses.replace(plan, share=settings.share)
+
+
+def _measure_lanes(settings: Settings, run: str, folder: Path, earlier: Run | None = None) -> None:
+    experiment = settings.experiment
+    plan = _plan(settings, run)
     if "exact" not in experiment.benchmark.lanes:
         _only_llmperf(plan, folder, _llmperf(settings, folder))
         return

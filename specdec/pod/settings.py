@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from specdec.benchmark.meeting import ALONE, Share
 from specdec.errors import BadInputError, Mistake
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Settings:
         llmperf_python: interpreter with LLMPerf's requirements, or None.
         run: id of the run; None makes one.
         resume: id of an interrupted run in the bucket to go on with, or None.
+        share: which part of the requests this pod sends.
     """
 
     experiment: Experiment
@@ -41,12 +43,14 @@ class Settings:
     llmperf_python: Path | None
     run: str | None = None
     resume: str | None = None
+    share: Share = ALONE
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Settings:
         """Reads ``EXPERIMENT`` (path of the resolved experiment as JSON), ``SERVICES`` (JSON), ``BUCKET``,
-        ``AWS_REGION``, ``STACK``, ``WAIT_SECONDS``, ``WORK``, ``LLMPERF_PYTHON``
-        ``RUN`` and ``RESUME``.
+        ``AWS_REGION``, ``STACK``, ``WAIT_SECONDS``, ``WORK``, ``LLMPERF_PYTHON``, ``RUN`` and ``RESUME``. In
+        an Indexed Job ``JOB_COMPLETION_INDEX``, which Kubernetes sets, ``SPECDEC_CLIENTS`` and
+        ``SPECDEC_MEET``.
 
         Raises:
             BadInputError: one is missing or wrong; every mistake is in the message.
@@ -88,4 +92,17 @@ class Settings:
             llmperf_python=Path(python) if (python := environment.get("LLMPERF_PYTHON")) else None,
             run=environment.get("RUN"),
             resume=environment.get("RESUME"),
+            share=_share(environment),
         )
+
+
+def _share(environment: Mapping[str, str]) -> Share:
+    clients, index = (int(environment.get(name, value)) for name, value in _SHARED.items())
+    meet = environment.get("SPECDEC_MEET")
+    if clients > 1 and index == 0 and meet is not None:
+        # The name leads to this very pod, which may not know it yet.
+        meet = f"0.0.0.0:{meet.rpartition(':')[2]}"
+    return Share(index, clients, meet)
+
+
+_SHARED = {"SPECDEC_CLIENTS": "1", "JOB_COMPLETION_INDEX": "0"}

@@ -110,6 +110,7 @@ def items(
         return CostItem(name, count, usd, cost.source, cost.date)
 
     place = experiment.placement[region]
+    system_nodes = system_node.nodes(experiment.benchmark.clients)
     network = (
         (
             item("NAT gateway (traffic apart)", 1, list_price.NAT_GATEWAY),
@@ -129,12 +130,12 @@ def items(
     )
     return [
         nodes(f"{capacity.instance_type} nodes, while up", wanted, node),
-        nodes(f"{capacity.system_instance_type} system node", system_node.NODES, system),
+        nodes(f"{capacity.system_instance_type} system node", system_nodes, system),
         *(() if place.cluster_name else (control_plane,)),
         *(() if place.vpc_id else network),
         item(
             "root volumes, GB",
-            wanted * capacity.root_volume_gib + system_node.NODES * system_node.VOLUME_GIB,
+            wanted * capacity.root_volume_gib + system_nodes * system_node.VOLUME_GIB,
             list_price.VOLUME,
         ),
         item("bucket, GB", kept_gigabytes(experiment), list_price.STORAGE),

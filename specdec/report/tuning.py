@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from specdec import console
 from specdec.analysis.advice import DraftRow, WindowAdvice, WindowPoint
+from specdec.analysis.load_verdict import LoadWindow, WindowsOverLoad
 from specdec.analysis.sweep_plan import SweepStep
 from specdec.analysis.verdict import Verdict
+from specdec.text import listed
 
 
 def lines(verdict: Verdict, plan: Sequence[SweepStep]) -> Iterator[str]:
@@ -25,6 +27,8 @@ def lines(verdict: Verdict, plan: Sequence[SweepStep]) -> Iterator[str]:
         yield ""
         yield console.table(_CURVE, [_point(point) for point in mix.curve])
         yield ""
+    for row in verdict.loads.windows if verdict.loads else ():
+        yield from _over_load(row)
     if len(verdict.drafts) > 1:
         yield console.table(_DRAFTS, [_draft(row, verdict.drafts[0]) for row in verdict.drafts])
         yield ""
@@ -49,6 +53,37 @@ _DRAFTS = [
     *(console.Column(title, right=True) for title in ("a", "c", "window", "speed-up")),
     console.Column("a to match the first"),
 ]
+
+
+_LOADS = [
+    console.Column(title, right=True)
+    for title in ("in flight", "off TPOT", "window", "speed-up", "5% to 95%", "sure", "measured")
+]
+
+
+def _over_load(advice: WindowsOverLoad) -> Iterator[str]:
+    roof = "and the roofline of model and devices" if advice.roofline else "without a roofline"
+    yield (
+        f"{advice.draft or 'draft'} over load, from window {advice.window} at"
+        f" {listed([f'{load:g}' for load in advice.fitted])} in flight, {roof}"
+    )
+    yield ""
+    yield console.table(_LOADS, [_load(row) for row in advice.rows])
+    yield ""
+    yield f"Over load: {advice.says}."
+    yield ""
+
+
+def _load(row: LoadWindow) -> list[str]:
+    return [
+        f"{row.load:g}",
+        f"{1000 * row.baseline_tpot:.1f} ms",
+        "off" if row.window is None else str(row.window),
+        f"{row.speedup:.2f}x",
+        f"{row.low:.2f} to {row.high:.2f}x",
+        f"{row.confidence:.0%}",
+        "yes" if row.measured else "",
+    ]
 
 
 def _row(advice: WindowAdvice) -> list[str]:

@@ -33,6 +33,7 @@ from specdec.catalog.instances import INSTANCES
 from specdec.errors import BadInputError
 from specdec.experiment.fields import Experiment
 from specdec.experiment.reading import load, parse
+from specdec.pod.settings import Settings
 from specdec.pod.sources import unpack
 from specdec.serving import artifact_path, command_line
 from trainium_constructs.workloads import MANIFEST_BYTES, event_bytes
@@ -76,9 +77,11 @@ def one(items: list[Object], kind: str) -> Object:
     return found
 
 
-@pytest.mark.parametrize("file", [*FILES, "device-plugin", "devicegroup"])
+@pytest.mark.parametrize("file", [*FILES, "device-plugin", "devicegroup", "clients"])
 def test_every_object_passes_the_strict_schema_of_every_version(file: str) -> None:
     match file:
+        case "clients":
+            experiment = variation(*SHARED)
         case "device-plugin":
             experiment = variation(("devices = 8", 'devices = 8\nallocation = "device-plugin"'))
         case "devicegroup":
@@ -445,6 +448,61 @@ def test_the_benchmark_starts_with_the_stack_and_waits_by_itself(built: dict[str
     assert "activeDeadlineSeconds" not in job["spec"], "it would count while there are no nodes"
     (rule,) = job["spec"]["podFailurePolicy"]["rules"]
     assert (rule["action"], rule["onPodConditions"][0]["type"]) == ("Ignore", "DisruptionTarget")
+
+
+SHARED = (
+    ("repeats = 2", "repeats = 2\nclients = 3"),
+    ('lanes = ["exact", "llmperf"]', 'lanes = ["exact"]'),
+)
+
+
+def test_clients_that_share_a_run_are_an_indexed_job_and_find_each_other(
+    built: dict[str, list[Object]],
+) -> None:
+    made = objects(variation(*SHARED))
+    job = one(made["llmperf"], "Job")
+    spec, pod = job["spec"], job["spec"]["template"]["spec"]
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 3, 3)
+    # A retry could not join a run that has begun.
+    assert spec["backoffLimit"] == 0
+    values = {entry["name"]: entry["value"] for entry in pod["containers"][0]["env"]}
+    assert "JOB_COMPLETION_INDEX" not in values, "Kubernetes sets it"
+    assert values["SPECDEC_CLIENTS"] == "3"
+    service = next(item for item in made["llmperf"] if item["kind"] == "Service")
+    (port,) = service["spec"]["ports"]
+    assert values["SPECDEC_MEET"] == f"{service['metadata']['name']}.specdec.svc:{port['port']}"
+    labels = spec["template"]["metadata"]["labels"]
+    # Only the first pod is met there: the label is the Job controller's own.
+    index = {"batch.kubernetes.io/job-completion-index": "0"}
+    assert service["spec"]["selector"] == labels | index
+    policy = one(made["llmperf"], "NetworkPolicy")
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    for direction, side in (("ingress", "from"), ("egress", "to")):
+        (rule,) = policy["spec"][direction]
+        assert rule[side][0]["podSelector"]["matchLabels"].items() <= labels.items()
+        assert [allowed["port"] for allowed in rule["ports"]] == [port["port"]]
+    (apart,) = pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert apart["topologyKey"] == "kubernetes.io/hostname"
+    assert apart["labelSelector"]["matchLabels"].items() <= labels.items()
+    assert "nodeAffinity" in pod["affinity"]
+    # One client alone has none of it.
+    assert {item["kind"] for item in built["llmperf"]} == {"ConfigMap", "Job"}
+    assert "completionMode" not in one(built["llmperf"], "Job")["spec"]
+
+
+def test_a_pod_of_an_indexed_job_knows_its_share(tmp_path: Path) -> None:
+    shared = variation(*SHARED)
+    path = tmp_path / "experiment.json"
+    path.write_text(json.dumps(shared.resolved()), encoding="utf-8")
+    pod = one(objects(shared)["llmperf"], "Job")["spec"]["template"]["spec"]
+    values = {entry["name"]: entry["value"] for entry in pod["containers"][0]["env"]}
+    given = values | {"EXPERIMENT": str(path)}
+    shares = [Settings.of(given | {"JOB_COMPLETION_INDEX": str(index)}).share for index in range(3)]
+    assert [(share.index, share.of) for share in shares] == [(0, 3), (1, 3), (2, 3)]
+    assert shares[1].meet == shares[2].meet == values["SPECDEC_MEET"]
+    # The first one listens on every address of its own.
+    assert shares[0].meet == "0.0.0.0:7070"
+    assert not any(share.mistakes() for share in shares)
 
 
 UNRELATED = (

@@ -23,6 +23,7 @@ Disagreement = tuple[str, object, object]
 
 TAINT_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute"}
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
+INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 PORT = 8000
 """Where vLLM listens by default."""
 MOUNT_OPTIONS = ("allow-other", "maximum-throughput-gbps 100", "prefix models/", "read-only")
@@ -95,10 +96,29 @@ def namespaces(deployed: Deployed) -> Iterator[Disagreement]:
             yield (f"{name_of(item)}: metadata.namespace", there, expected)
 
 
+def _meeting(deployed: Deployed, service: Object) -> Iterator[Disagreement]:
+    """The service that leads to the first pod of a Job is where its pods are told to meet."""
+    name, selector = name_of(service), dict(service["spec"]["selector"])
+    if selector.pop(INDEX_LABEL) != "0":
+        yield (f"{name}: index", service["spec"]["selector"], "the pod with index 0, which listens")
+    jobs = deployed.owners(selector)
+    if len(jobs) != 1:
+        yield (f"{name}: Jobs that spec.selector selects", jobs, "one")
+    (port,) = service["spec"]["ports"]
+    address = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc:{port['port']}"
+    for job in jobs:
+        met = environment(containers(deployed.pods[job])[0]).get("SPECDEC_MEET")
+        if met != address:
+            yield (f"{job}: SPECDEC_MEET", met, address)
+
+
 def services(deployed: Deployed) -> Iterator[Disagreement]:
     deployments = {item["metadata"]["name"]: item for item in deployed.kind("Deployment")}
     for service in deployed.kind("Service"):
         name = name_of(service)
+        if INDEX_LABEL in service["spec"]["selector"]:
+            yield from _meeting(deployed, service)
+            continue
         deployment = deployments.get(service["metadata"]["name"])
         if deployment is None:
             yield (f"{name}: Deployments of its name", sorted(deployments), service["metadata"]["name"])
@@ -169,8 +189,14 @@ def policies(deployed: Deployed) -> Iterator[Disagreement]:
             yield (f"{name}: podSelector", selector, f"within the labels of some pod {labels}")
         for rule in policy["spec"].get("ingress", []):
             ports = [port["port"] for port in rule["ports"]]
-            if ports != [PORT]:
-                yield (f"{name}: ports let in", ports, [PORT])
+            served = {
+                int(met.rpartition(":")[2])
+                for owner in labels
+                if labelled(labels[owner], selector)
+                and (met := environment(containers(deployed.pods[owner])[0]).get("SPECDEC_MEET"))
+            } or {PORT}
+            if ports != sorted(served):
+                yield (f"{name}: ports let in", ports, sorted(served))
             for peer in rule["from"]:
                 allowed = peer.get("podSelector", {}).get("matchLabels")
                 senders = [
@@ -437,6 +463,24 @@ def guards(deployed: Deployed) -> Iterator[Disagreement]:
             yield (f"Schedules: NodegroupName of {name}", sorted(set(called)), name)
 
 
+def clients(deployed: Deployed) -> Iterator[Disagreement]:
+    """As many pods as the experiment has clients, each with a node of its own, and an index if several."""
+    wanted = deployed.experiment.benchmark.clients
+    (job,) = [item for item in deployed.kind("Job") if item["metadata"]["name"].startswith("llmperf")]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    said = int(environment(container).get("SPECDEC_CLIENTS", 1))
+    pods = job["spec"].get("completions", 1)
+    mode = job["spec"].get("completionMode", "NonIndexed")
+    expected = (wanted, wanted, "Indexed" if wanted > 1 else "NonIndexed")
+    if (said, pods, mode) != expected:
+        yield ("Job: clients told, pods, mode", (said, pods, mode), expected)
+    for group, launch in deployed.groups:
+        if launch["InstanceType"] not in INSTANCES:
+            size = group["ScalingConfig"]["DesiredSize"]
+            if size < wanted:
+                yield ("Nodegroup of system nodes: DesiredSize", size, f"at least {wanted}")
+
+
 AGREEMENTS: dict[str, Callable[[Deployed], Iterator[Disagreement]]] = {
     "namespaces": namespaces,
     "services": services,
@@ -452,4 +496,5 @@ AGREEMENTS: dict[str, Callable[[Deployed], Iterator[Disagreement]]] = {
     "devices": devices,
     "node groups": node_groups,
     "guards": guards,
+    "clients": clients,
 }

@@ -13,12 +13,18 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = (("[serving]", '[serving]\nallocation = "device-plugin"'),)
+CLIENTS = (
+    ("repeats = 2", "repeats = 2\nclients = 3"),
+    ('lanes = ["exact", "llmperf"]', 'lanes = ["exact"]'),
+)
 KEPT = (('zone = "us-east-2b"', 'bucket = "kept-bucket"\nzone = "us-east-2b"'),)
 
 
 @pytest.mark.parametrize("name", AGREEMENTS)
 @pytest.mark.parametrize(
-    "edits", [(), EVERYTHING, PLUGIN, KEPT], ids=["default", "everything", "device-plugin", "kept-bucket"]
+    "edits",
+    [(), EVERYTHING, PLUGIN, KEPT, CLIENTS],
+    ids=["default", "everything", "device-plugin", "kept-bucket", "clients"],
 )
 def test_objects_agree(edits: tuple[tuple[str, str], ...], name: str) -> None:
     found = AGREEMENTS[name](Deployed(template(*edits), experiment(*edits), REGION))
