@@ -176,6 +176,9 @@ def _caveats(
             f"Not measured: {', '.join(map(shown, saturated))} {_UNITS[verdict.unit]}, since no variant's"
             " throughput grew any more below."
         )
+    settled = _named([point for point in points if point.end == "settled"])
+    if settled:
+        yield f"Visited no more, since the visits agreed to within 1%: {settled}."
     queued = _named([point for point in points if (point.waiting or 0.0) > WAITING])
     if queued:
         yield f"The server kept requests waiting at {queued}: TTFT there includes its queue."

@@ -8,13 +8,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from math import inf
-from statistics import fmean, quantiles
+from math import inf, log, sqrt
+from statistics import fmean, quantiles, stdev
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from specdec.benchmark.gauges import Gauges, mean_between
 from specdec.benchmark.http1 import Reads
+from specdec.metrics.tpot import TPOT
 from specdec.runs.point import Point, PointEnd
 
 if TYPE_CHECKING:
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
 
 GROWTH = 1.05
 """A variant whose throughput at a load is not above that of every lower load by this factor is saturated."""
+
+SETTLED = 0.01
+"""Half-width, as a share, of the interval of a ratio of times per token that needs no more visits: three
+standard errors between visits. Whether it is settled depends on how visits differ and not on where the ratio
+lies, so that stopping does not favour an answer."""
+
+FEWEST_VISITS = 4
+"""Of a load, before their spread can be believed."""
 
 TICK = 0.02
 """Seconds between two looks at how late the event loop wakes up."""
@@ -48,6 +57,9 @@ class _Entry:
     readings: list[Gauges] = field(default_factory=list[Gauges])
     queue: list[float] = field(default_factory=list[float])
     prefill: list[float] = field(default_factory=list[float])
+    visits: dict[int, dict[tuple[str, str], list[float]]] = field(
+        default_factory=dict[int, dict[tuple[str, str], list[float]]]
+    )
 
 
 class Points:
@@ -135,6 +147,10 @@ class Points:
         """Counts what a request of a block brought, a filler's too."""
         entry = self._entries.get((record.load, record.variant))
         if entry is not None and record.block >= 0:
+            value = None if record.warmup or record.outcome != "ok" else TPOT.of(record)
+            if value is not None and self._visit is not None:
+                prompt = (record.test_case, record.prompt)
+                entry.visits.setdefault(self._visit[1], {}).setdefault(prompt, []).append(log(value))
             counted = record.chunk_tokens[-1] if record.chunk_tokens else record.output_tokens
             entry.tokens += counted or len(record.chunk_times)
 
@@ -175,10 +191,30 @@ class Points:
         variants = [target.variant for target in self._plan.targets]
         if any(self._entries[load, name].seconds >= self._plan.point_seconds for name in variants):
             self._stopped.setdefault(load, "time")
+        if self._settled(load):
+            self._stopped.setdefault(load, "settled")
         if visit == 0 and all(self._saturated(load, name) for name in variants):
             for higher in self._plan.loads:
                 if higher > load:
                     self._stopped.setdefault(higher, "saturated")
+
+    def _settled(self, load: float) -> bool:
+        """Whether the visits so far agree on every variant's time per token over the first one's; with one
+        variant on its time per token.
+        """
+        first, *others = (self._entries[load, target.variant].visits for target in self._plan.targets)
+        if not others:
+            return _agree([fmean(map(fmean, visit.values())) for visit in first.values() if visit])
+        return all(
+            _agree(
+                [
+                    fmean(fmean(own[prompt]) - fmean(first[number][prompt]) for prompt in shared)
+                    for number, own in visits.items()
+                    if (shared := own.keys() & first.get(number, {}).keys())
+                ]
+            )
+            for visits in others
+        )
 
     def _saturated(self, load: float, variant: str) -> bool:
         own, *lower = (
@@ -194,6 +230,11 @@ class Points:
 def load_of(plan: Plan) -> float:
     """The one load of a plan: requests in flight, or per second."""
     return float(plan.concurrency) if plan.arrival == "closed" else plan.rate or 0.0
+
+
+def _agree(visits: list[float]) -> bool:
+    """Whether the mean of logarithms, one per visit, is known to ``SETTLED``."""
+    return len(visits) >= FEWEST_VISITS and 3 * stdev(visits) / sqrt(len(visits)) < SETTLED
 
 
 async def _lags(into: list[float]) -> None:

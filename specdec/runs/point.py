@@ -9,10 +9,11 @@ from typing import Literal
 
 from specdec.runs import strict
 
-PointEnd = Literal["complete", "time", "saturated", "interrupted"]
+PointEnd = Literal["complete", "time", "saturated", "settled", "interrupted"]
 """``complete``: every request of the plan was sent. ``time``: the cap on time per point passed first.
 ``saturated``: not begun or not gone on with, since no variant's throughput grew any more at a lower load.
-``interrupted``: the run ended."""
+``settled``: further visits would have made what was measured no surer to speak of. ``interrupted``: the run
+ended."""
 
 LATE = 0.005
 """Seconds by which the client may be late at one wake-up in a hundred, where it takes the times of arrival

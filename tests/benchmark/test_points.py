@@ -1,5 +1,6 @@
 """Several loads in one run: order, held load, what stops a point, and what is said of it."""
 
+import random
 from collections import Counter
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -9,6 +10,8 @@ from click.testing import CliRunner
 
 from specdec.benchmark.gauges import Gauges, mean_between, parse
 from specdec.benchmark.load import blocks
+from specdec.benchmark.plan import Job
+from specdec.benchmark.points import Points
 from specdec.benchmark.run import run
 from specdec.commands.bench import command as bench
 from specdec.errors import BadInputError
@@ -140,6 +143,49 @@ def test_loads_above_saturation_are_not_measured(start: Start, make_plan: MakePl
         (8.0, "saturated"),
     ]
     assert {record.load for record in records} == {1.0, 2.0, 4.0}
+
+
+def test_a_load_whose_visits_agree_is_settled_and_a_wavering_one_is_not(make_plan: MakePlan) -> None:
+    chance = random.Random(3)
+    ends: dict[float, list[str]] = {}
+    for spread in (0.0005, 0.03):
+        plan = make_plan(TWO, count=4, loads=(1.0, 2.0), repeats=8)
+        points = Points(plan, list(blocks(plan)))
+        for block in blocks(plan):
+            if not points.goes_on(block):
+                continue
+            for target in plan.targets:
+                for job in block.jobs:
+                    # Both servers slow down alike, which tells nothing of their ratio.
+                    step = 0.02 * (1 + 0.5 * block.visit) * chance.lognormvariate(0, spread)
+                    points.note(answer(target.variant, job, block.plan.concurrency, step))
+                points._entries[float(block.plan.concurrency), target.variant].sent += len(block.jobs)  # pyright: ignore[reportPrivateUsage]
+        ends[spread] = [point.end for point in points.manifest(interrupted=False)]
+        sent = [point.sent for point in points.manifest(interrupted=False)]
+        assert (sent == [16] * 4) == (spread < 0.01), "four visits of four prompts"
+    assert ends == {0.0005: ["settled"] * 4, 0.03: ["complete"] * 4}
+
+
+def answer(variant: str, job: Job, load: int, step: float) -> RequestRecord:
+    return RequestRecord(
+        run="r",
+        lane="exact",
+        variant=variant,
+        test_case=job.prompt.test_case,
+        prompt_class="open",
+        prompt=job.prompt.id,
+        repeat=job.repeat,
+        block=job.block,
+        warmup=False,
+        concurrency=load,
+        sent_utc="",
+        sent=1.0,
+        outcome="ok",
+        output_tokens=3,
+        token_source="continuous-usage",
+        chunk_times=(0.1, 0.1 + step, 0.1 + 2 * step),
+        chunk_tokens=(1, 2, 3),
+    )
 
 
 def test_gauges_of_either_engine() -> None:
