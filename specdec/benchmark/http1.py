@@ -29,6 +29,9 @@ QUICK_ACKNOWLEDGEMENTS = hasattr(socket, "TCP_QUICKACK")
 show a first token that is late by 40 ms and cheap tokens after it."""
 
 
+STAMPED = 0.98
+"""Share of the reads whose time the kernel must have told for a client not to depend on its own."""
+
 LATE_READ = 0.005
 """Seconds after their arrival from which bytes count as read late."""
 
@@ -234,8 +237,11 @@ class Reads:
 
     @property
     def blurred_share(self) -> float | None:
-        """Of the reads; None where the kernel does not tell their times."""
-        return round(self.blurred / self.stamped, 6) if self.stamped and self.stamped == self.count else None
+        """Of the reads; None where the kernel does not tell their times. It begins to some moments after it is
+        first asked.
+        """
+        told = self.stamped > 0 and self.stamped >= STAMPED * self.count
+        return round(self.blurred / self.stamped, 6) if told else None
 
     def copy(self) -> Reads:
         """As they are now."""

@@ -28,6 +28,11 @@ def pair() -> tuple[StampedSocket, socket.socket]:
         own = asyncio.run(go())
         other, _ = listening.accept()
     own.setblocking(True)
+    # A kernel that nobody has asked for times begins to take them a moment later.
+    deadline = perf_counter() + 10
+    while own.arrived is None and own._stamps and perf_counter() < deadline:  # pyright: ignore[reportPrivateUsage]
+        other.sendall(b"first")
+        own.recv(99)
     return own, other
 
 
@@ -101,6 +106,9 @@ def test_the_share_of_blurred_reads_is_that_of_a_point() -> None:
     client.count, client.stamped, client.blurred = 30, 30, 7
     point.add(client, since=before)
     assert point.blurred_share == 0.25
+    # One that came before the kernel began to tell.
     client.count += 1
     assert client.blurred_share is None
+    client.count, client.stamped = 1000, 999
+    assert client.blurred_share == pytest.approx(7 / 999, abs=1e-6)
     assert Reads().blurred_share is None
