@@ -237,8 +237,8 @@ class Reads:
 
     @property
     def blurred_share(self) -> float | None:
-        """Of the reads; None where the kernel does not tell their times. It begins to some moments after it is
-        first asked.
+        """Of the reads; None where the kernel does not tell their times. It begins to some moments after it
+        is first asked.
         """
         told = self.stamped > 0 and self.stamped >= STAMPED * self.count
         return round(self.blurred / self.stamped, 6) if told else None
