@@ -69,6 +69,7 @@ CODE = (
     "prompts/",
     "publish/",
     "runs/",
+    "stamped.py",
     "text.py",
 )
 """What the pod imports, below ``specdec``; a test imports its entry from nothing else."""

@@ -1,7 +1,7 @@
 """HTTP/1.1 on a socket whose reads are stamped.
 
 A client library hands bytes to a waiting task some time after they came, and more so when many streams wake
-at once. Here bytes have the time at which the kernel took them in (``specdec.benchmark.stamped``). Where it
+at once. Here bytes have the time at which the kernel took them in (``specdec.stamped``). Where it
 does not tell, ``data_received`` takes the time and nothing else, and parsing is put off until every socket
 that is ready has been stamped.
 """
@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import cast
 
 from specdec.benchmark.endpoint import Endpoint
-from specdec.benchmark.stamped import StampedSocket, connected
+from specdec.stamped import StampedSocket, connected
 
 HEAD_LIMIT = 64 * 1024
 """Bytes that status line and headers may have together."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
+from specdec.stamped import StampedSocket
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -55,15 +57,21 @@ class Asked:
 class Reader(asyncio.StreamReader):
     """Keeps when bytes came: a server with many streams takes a request up some time later.
 
+    Args:
+        connection: whose bytes it reads.
+
     Attributes:
-        fed: ``perf_counter`` of the last bytes that came.
+        fed: ``perf_counter`` at which the last bytes came, by the kernel where it tells.
     """
 
-    fed = 0.0
+    def __init__(self, connection: StampedSocket) -> None:
+        super().__init__(limit=HEAD_LIMIT)
+        self._connection = connection
+        self.fed = 0.0
 
     def feed_data(self, data: Iterable[SupportsIndex]) -> None:
         """Called by the event loop."""
-        self.fed = perf_counter()
+        self.fed = self._connection.arrived or perf_counter()
         super().feed_data(data)
 
 
@@ -96,7 +104,7 @@ async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> As
     else:
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
-            raise BadRequestError("content-length is not a number")
+            raise BadRequestError("content-length is no number")
         if len(length) > 12 or int(length) > BODY_LIMIT:
             raise BadRequestError(f"a body of more than {BODY_LIMIT} bytes")
         body = await reader.readexactly(int(length))
@@ -126,7 +134,7 @@ async def _chunked(reader: asyncio.StreamReader) -> bytes:
         try:
             size = int(line, 16)
         except ValueError:
-            raise BadRequestError("a chunk size that is not a number") from None
+            raise BadRequestError("a chunk size that is no number") from None
         if size < 0 or len(body) + size > BODY_LIMIT:
             raise BadRequestError(f"a body of more than {BODY_LIMIT} bytes")
         if size == 0:

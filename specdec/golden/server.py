@@ -17,6 +17,7 @@ from specdec.golden import asking, events, replying
 from specdec.golden.asking import Asked, BadRequestError, tokens_asked
 from specdec.golden.settings import HTTP_FAULTS, MIDWAY, Settings
 from specdec.golden.truth import Step, Truth, steps
+from specdec.stamped import StampedSocket
 
 BACKLOG = 1024
 """Connections that may wait to be taken up: more than any load opens at once."""
@@ -41,7 +42,8 @@ class GoldenServer:
         self.settings = settings
         self.truths: list[Truth] = []
         self._requests = 0
-        self._server: asyncio.Server | None = None
+        self._listening: StampedSocket | None = None
+        self._accepting: asyncio.Task[None] | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._counted = {"drafts": 0, "draft_tokens": 0, "accepted_tokens": 0}
@@ -55,19 +57,36 @@ class GoldenServer:
         Raises:
             OSError: the port is taken.
         """
+        self._listening = StampedSocket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            self._listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._listening.setblocking(False)
+            self._listening.stamp_reads()
+            self._listening.bind(("127.0.0.1", port))
+            self._listening.listen(BACKLOG)
+        except OSError:
+            self._listening.close()
+            raise
+        self._accepting = asyncio.create_task(self._accept(self._listening))
+        return f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+
+    async def _accept(self, listening: StampedSocket) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: asyncio.StreamReaderProtocol(asking.Reader(limit=asking.HEAD_LIMIT), self._connection),
-            "127.0.0.1",
-            port,
-            backlog=BACKLOG,
-        )
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        while True:
+            connection, _ = await loop.sock_accept(listening)
+            assert isinstance(connection, StampedSocket)
+            protocol = asyncio.StreamReaderProtocol(asking.Reader(connection), self._connection)
+            await loop.connect_accepted_socket(lambda own=protocol: own, connection)
+
+    def _listen_no_more(self) -> None:
+        if self._accepting is not None:
+            self._accepting.cancel()
+        if self._listening is not None:
+            self._listening.close()
 
     async def stop(self) -> None:
         """Listens no more and drops every connection."""
-        if self._server is not None:
-            self._server.close()
+        self._listen_no_more()
         for writer in list(self._writers):
             writer.transport.abort()
         for task in list(self._tasks):
@@ -343,8 +362,7 @@ class GoldenServer:
                 pass
 
     def _die(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        self._listen_no_more()
         for writer in list(self._writers):
             writer.transport.abort()
 

@@ -144,7 +144,7 @@ class Truth:
 
     Attributes:
         request: 0-based, in order of arrival.
-        read: when the last bytes of the request came.
+        read: when the last bytes of the request came, by the kernel where it tells.
         admitted: when it was taken into service; the time until then is its wait.
         writes: when each step's tokens were handed to the socket, with the number of tokens.
         asked: tokens asked for.

@@ -7,12 +7,12 @@ from time import perf_counter, sleep
 
 import pytest
 
-from specdec.benchmark import stamped
+from specdec import stamped
 from specdec.benchmark.http1 import Exchange, Reads
-from specdec.benchmark.stamped import StampedSocket, connected
 from specdec.golden.settings import Settings
 from specdec.metrics.tpot import TPOT
 from specdec.metrics.ttft import TTFT
+from specdec.stamped import StampedSocket, connected
 
 from .conftest import MakePlan, Measure, Start
 

@@ -12,7 +12,7 @@ import socket
 import struct
 import sys
 from time import perf_counter, time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -48,6 +48,13 @@ class StampedSocket(socket.socket):
             except OSError:
                 return
             self._stamps = True
+
+    def accept(self) -> tuple[StampedSocket, Any]:
+        """As ``socket.accept``; the connection's reads are stamped too."""
+        plain, address = super().accept()
+        made = StampedSocket(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        made.stamp_reads()
+        return made, address
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
         """As ``socket.recv``."""
