@@ -88,7 +88,7 @@ def labelled(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
 
 def namespaces(deployed: Deployed) -> Iterator[Disagreement]:
     (namespace,) = deployed.kind("Namespace")
-    cluster_wide = ("Namespace", "PersistentVolume")
+    cluster_wide = ("ClusterRole", "ClusterRoleBinding", "Namespace", "PersistentVolume")
     for item in deployed.objects:
         there = item["metadata"].get("namespace")
         expected = None if item["kind"] in cluster_wide else namespace["metadata"]["name"]
@@ -319,7 +319,7 @@ def accounts(deployed: Deployed) -> Iterator[Disagreement]:
 
 
 def volumes(deployed: Deployed) -> Iterator[Disagreement]:
-    """What a pod mounts is there: config maps with the scripts it runs, the claim, the claim's volume."""
+    """What a pod mounts is there: config maps, the claim, the claim's volume."""
     maps = {item["metadata"]["name"]: item for item in deployed.kind("ConfigMap")}
     claims = {item["metadata"]["name"] for item in deployed.kind("PersistentVolumeClaim")}
     for owner, pod in deployed.pods.items():
@@ -335,11 +335,6 @@ def volumes(deployed: Deployed) -> Iterator[Disagreement]:
             for mount in mounts.values():
                 if mount not in declared:
                     yield (f"{owner}: {made['name']} mounts", mount, f"one of {sorted(declared)}")
-            for word in made["command"]:
-                folder, _, file = word.rpartition("/")
-                source = declared.get(mounts.get(folder, ""), {}).get("configMap", {}).get("name")
-                if folder and source in maps and file not in maps[source]["data"]:
-                    yield (f"{owner}: {made['name']} runs", word, f"one of {sorted(maps[source]['data'])}")
 
 
 def storage(deployed: Deployed) -> Iterator[Disagreement]:

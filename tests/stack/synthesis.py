@@ -145,6 +145,11 @@ def references(value: Any) -> Iterator[str]:
             pass
 
 
+def as_list(value: Any) -> list[Any]:
+    """One or many, as CloudFormation lets both stand."""
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
 def flat(value: Any) -> str:
     """A string with tokens in it as one string: ``<LogicalId>`` or ``<LogicalId.Attribute>`` for each."""
     match value:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.stack.agreements import AGREEMENTS, Deployed
+from tests.stack.agreements_aws import AWS_AGREEMENTS
+from tests.stack.agreements_pods import POD_AGREEMENTS
 from tests.stack.synthesis import EVERYTHING, REGION, experiment, template
 
 pytestmark = pytest.mark.slow
@@ -17,16 +19,17 @@ CLIENTS = (
     ("repeats = 2", "repeats = 2\nclients = 3"),
     ('lanes = ["exact", "llmperf"]', 'lanes = ["exact"]'),
 )
+ALL = {**AGREEMENTS, **POD_AGREEMENTS, **AWS_AGREEMENTS}
 KEPT = (('zone = "us-east-2b"', 'bucket = "kept-bucket"\nzone = "us-east-2b"'),)
 
 
-@pytest.mark.parametrize("name", AGREEMENTS)
+@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize(
     "edits",
     [(), EVERYTHING, PLUGIN, KEPT, CLIENTS],
     ids=["default", "everything", "device-plugin", "kept-bucket", "clients"],
 )
 def test_objects_agree(edits: tuple[tuple[str, str], ...], name: str) -> None:
-    found = AGREEMENTS[name](Deployed(template(*edits), experiment(*edits), REGION))
+    found = ALL[name](Deployed(template(*edits), experiment(*edits), REGION))
     sentences = [f"{place} is {there!r}, expected {expected!r}" for place, there, expected in found]
     assert not sentences, "\n".join(sentences)

@@ -2,9 +2,8 @@
 
 import json
 import re
-from typing import Any, cast
 
-from tests.stack.synthesis import EVERYTHING, ROOT, Template, template
+from tests.stack.synthesis import EVERYTHING, ROOT, Template, as_list, template
 
 STORE = {"s3:AbortMultipartUpload", "s3:GetObject", "s3:ListBucket", "s3:PutObject"}
 ROLES: dict[str, tuple[set[str], set[str]]] = {
@@ -37,11 +36,27 @@ ROLES: dict[str, tuple[set[str], set[str]]] = {
         set(),
         {"logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"},
     ),
+    "CustomVpcRestrictDefaultSGCustomResourceProviderRole": (
+        {"service-role/AWSLambdaBasicExecutionRole"},
+        {
+            "ec2:AuthorizeSecurityGroupEgress",
+            "ec2:AuthorizeSecurityGroupIngress",
+            "ec2:RevokeSecurityGroupEgress",
+            "ec2:RevokeSecurityGroupIngress",
+        },
+    ),
     "PodAccessServerRole": (set(), STORE),
     "PodAccessStagerRole": (set(), STORE),
     "PodAccessBenchmarkRole": (
         set(),
-        {*STORE, "cloudwatch:GetMetricStatistics", "cloudwatch:PutMetricData"},
+        {
+            *STORE,
+            "cloudwatch:GetMetricStatistics",
+            "cloudwatch:PutMetricData",
+            "eks:DescribeAddon",
+            "eks:DescribeNodegroup",
+            "eks:ListAddons",
+        },
     ),
     "ScaleDownRole": (set(), {"eks:UpdateNodegroupConfig", "sns:Publish"}),
     "CustomS3AutoDeleteObjectsCustomResourceProviderRole": (
@@ -80,10 +95,6 @@ EDGES = {
 }
 
 
-def as_list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else [value]
-
-
 def roles(found: Template) -> dict[str, tuple[set[str], set[str]]]:
     """Logical id of every role to its managed policies and its actions."""
     made: dict[str, tuple[set[str], set[str]]] = {}
@@ -114,15 +125,20 @@ def test_every_role_has_exactly_its_policies_and_actions() -> None:
         assert starts, f"{name}: a role that no reviewer has seen, with {managed} and {actions}"
         expected = ROLES[starts[0]]
         seen.add(starts[0])
-        assert managed == expected[0], f"{name}: managed policies are {managed}, expected {expected[0]}"
-        assert actions == expected[1], f"{name}: actions are {actions}, expected {expected[1]}"
+        for kind, there, wanted in zip(
+            ("managed policies", "actions"), (managed, actions), expected, strict=True
+        ):
+            assert there == wanted, (
+                f"{name}: {kind} are {sorted(there)}, expected {sorted(wanted)}:"
+                f" {sorted(there - wanted)} too many, {sorted(wanted - there)} missing"
+            )
     assert seen == set(ROLES)
 
 
 def test_every_edge_of_the_order_is_there() -> None:
     found = template(*EVERYTHING)
     missing = [
-        f"{name} does not wait for {before}"
+        f"{name}: what exists before it is {sorted(found.needs(name))}, expected {before} among them"
         for start, needed in EDGES.items()
         for name in found.resources
         if name.startswith(start)
@@ -130,7 +146,7 @@ def test_every_edge_of_the_order_is_there() -> None:
         for before in needed
         if not any(other.startswith(before) for other in found.needs(name))
     ]
-    assert missing == []
+    assert not missing, "\n".join(missing)
 
 
 def test_the_page_for_reviewers_lists_every_role_with_all_it_may() -> None:

@@ -1,9 +1,9 @@
 import json
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from tests.stack.synthesis import EVERYTHING, Template, flat, template
+from tests.stack.synthesis import EVERYTHING, Template, as_list, flat, template
 
 pytestmark = pytest.mark.slow
 
@@ -31,10 +31,6 @@ def statements(found: Template, role_start: str) -> list[dict[str, Any]]:
         if {"Ref": role} in policy["Properties"]["Roles"]
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
     ]
-
-
-def as_list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def allowed(found: Template, role_start: str, action: str) -> set[str]:
