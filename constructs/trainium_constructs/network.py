@@ -63,6 +63,9 @@ class Network(Construct):
             availability_zones=list(zones[:2]),
             nat_gateways=1,
             nat_gateway_provider=gateways,
+            # Nothing of ours is in the default group, and what somebody starts here without naming another
+            # would be. CloudFormation cannot take its rules away, so a function of the CDK does.
+            restrict_default_security_group=True,
             subnet_configuration=[
                 ec2.SubnetConfiguration(
                     name="public",
