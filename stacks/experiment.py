@@ -10,6 +10,7 @@ import charts
 from charts.names import NAMESPACE
 from specdec import metrics
 from specdec.catalog import system_node
+from specdec.catalog.addons import addon_versions
 from specdec.catalog.instances import INSTANCES
 from specdec.catalog.sources import NEURON_CHART
 from specdec.experiment.endpoints import endpoints_of
@@ -145,7 +146,8 @@ class ExperimentStack(cdk.Stack):
                 vpc=network.vpc,
                 security_group_id=place.cluster_security_group_id,
                 kubernetes_version=fields.kubernetes_version,
-                addon_versions=fields.addon_versions,
+                addon_versions=addon_versions(fields.kubernetes_version, fields.addon_versions),
+                ami_release=fields.ami_release,
                 existing_addons=place.cluster_addons,
                 kubectl_role_arn=place.kubectl_role_arn,
             )
@@ -155,7 +157,8 @@ class ExperimentStack(cdk.Stack):
             name=self._experiment.stack_name(self._region),
             vpc=network.vpc,
             kubernetes_version=fields.kubernetes_version,
-            addon_versions=fields.addon_versions,
+            addon_versions=addon_versions(fields.kubernetes_version, fields.addon_versions),
+            ami_release=fields.ami_release,
             public_access_cidrs=fields.public_access_cidrs,
             admin_principal_arns=fields.admin_principal_arns,
             viewer_principal_arns=fields.viewer_principal_arns,
@@ -282,6 +285,8 @@ class ExperimentStack(cdk.Stack):
             cluster=cluster.cluster,
             manifests={name: chart.to_json() for name, chart in built.items()},
             namespace=NAMESPACE,
+            # A claim that is deleted while pods use it cannot be brought back by a rollback.
+            lasting=("model-storage",),
             servers=[
                 Server(variant.name, variant.service, experiment.settings(variant).devices)
                 for variant in experiment.variants

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aws_cdk import aws_eks as eks
 from constructs import Construct
 
+from specdec.catalog.addons import ADDONS
 from trainium_constructs.roles import pod_role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from aws_cdk import aws_iam as iam
 
     from trainium_constructs.cluster import AnyCluster
@@ -26,11 +25,11 @@ def addon(
     *,
     name: str,
     cluster: AnyCluster,
-    configuration: Mapping[str, Any] | None = None,
     role: iam.Role | None = None,
     service_account: str | None = None,
 ) -> eks.CfnAddon | None:
-    """One add-on; None where the cluster has it already, which is then left alone.
+    """One add-on, with the settings that the catalogue has for it; None where the cluster has it already,
+    which is then left alone.
 
     The higher-level construct of the CDK knows neither conflict resolution nor Pod Identity, so this is the
     plain resource.
@@ -40,7 +39,6 @@ def addon(
         construct_id: construct id.
         name: name of the add-on.
         cluster: the cluster, which knows the add-on's version.
-        configuration: values under the add-on's own schema (``aws eks describe-addon-configuration``).
         role: role that the add-on's pods assume through Pod Identity.
         service_account: the Kubernetes service account of those pods.
     """
@@ -53,13 +51,14 @@ def addon(
                 role_arn=role.role_arn, service_account=service_account
             )
         ]
+    values = ADDONS[name].values
     return eks.CfnAddon(
         scope,
         construct_id,
         addon_name=name,
-        addon_version=cluster.addon_versions.get(name),
+        addon_version=cluster.addon_versions[name],
         cluster_name=cluster.cluster.cluster_name,
-        configuration_values=json.dumps(configuration, sort_keys=True) if configuration else None,
+        configuration_values=json.dumps(values, sort_keys=True) if values else None,
         pod_identity_associations=identity,
         resolve_conflicts="OVERWRITE",
     )
@@ -102,8 +101,6 @@ class NodeAddons(Construct):
             "VpcCni",
             name=_CNI,
             cluster=cluster,
-            # Without it the CNI accepts NetworkPolicy objects and enforces none.
-            configuration={"enableNetworkPolicy": "true"},
             role=role,
             service_account=_CNI_ACCOUNT,
         )

@@ -39,8 +39,11 @@ class Cluster(Construct):
     Attributes:
         cluster: the cluster, for Kubernetes manifests and Helm charts, and for its name as a reference.
         name: its name, known before deployment.
-        addon_versions: add-on name to version; an absent name leaves the choice to EKS.
+        addon_versions: version of every add-on, by its name.
         existing_addons: add-ons that are there already: none.
+        kubernetes_version: of the control plane.
+        ami_release: release of the node image for every node group; None leaves each at the one it was made
+            with.
     """
 
     existing_addons: frozenset[str] = frozenset()
@@ -54,6 +57,7 @@ class Cluster(Construct):
         vpc: ec2.IVpc,
         kubernetes_version: str,
         addon_versions: Mapping[str, str],
+        ami_release: str | None = None,
         public_access_cidrs: Sequence[str],
         admin_principal_arns: Sequence[str],
         viewer_principal_arns: Sequence[str] = (),
@@ -62,6 +66,7 @@ class Cluster(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.name, self.addon_versions = name, addon_versions
+        self.kubernetes_version, self.ami_release = kubernetes_version, ami_release
         # EKS would create this group by itself, without an end to its retention, and leave it behind.
         control_plane_logs = logs.LogGroup(
             self,
@@ -179,11 +184,12 @@ class ExistingCluster(Construct):
         kubernetes_version: of the cluster, for the kubectl that goes with it.
         addon_versions: as for ``Cluster``, for the add-ons that are added.
         existing_addons: add-ons that the cluster has.
+        ami_release: as for ``Cluster``, for the node groups that are added.
         kubectl_role_arn: role that may administer the cluster and that Lambda may assume; None makes a role
             with an access entry.
 
     Attributes:
-        cluster, name, addon_versions, existing_addons: as of ``Cluster``.
+        cluster, name, addon_versions, existing_addons, kubernetes_version, ami_release: as of ``Cluster``.
     """
 
     def __init__(
@@ -197,10 +203,12 @@ class ExistingCluster(Construct):
         kubernetes_version: str,
         addon_versions: Mapping[str, str],
         existing_addons: Collection[str],
+        ami_release: str | None = None,
         kubectl_role_arn: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.name, self.addon_versions = name, addon_versions
+        self.kubernetes_version, self.ami_release = kubernetes_version, ami_release
         self.existing_addons = frozenset(existing_addons)
         if kubectl_role_arn is None:
             role: iam.IRole = cast(

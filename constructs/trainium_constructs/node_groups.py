@@ -108,6 +108,8 @@ class SystemNodes(Construct):
             ami_type="AL2023_x86_64_STANDARD",
             capacity_type="ON_DEMAND",
             labels={ROLE_LABEL: "system"},
+            release_version=cluster.ami_release,
+            version=cluster.kubernetes_version if cluster.ami_release else None,
             launch_template=eks.CfnNodegroup.LaunchTemplateSpecificationProperty(
                 id=template.ref, version=template.attr_latest_version_number
             ),

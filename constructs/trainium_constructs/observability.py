@@ -76,13 +76,6 @@ class Observability(Construct):
             "CloudWatch",
             name=_ADDON,
             cluster=cluster,
-            configuration={
-                "containerInsights": {"enabled": True},
-                "containerLogs": {"enabled": True},
-                "neuronMonitor": {"enabled": True},
-                "applicationSignals": {"enabled": False},
-                "dcgmExporter": {"enabled": False},
-            },
             role=role,
             service_account=_AGENT_ACCOUNT,
         )

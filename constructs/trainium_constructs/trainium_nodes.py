@@ -136,6 +136,8 @@ class TrainiumNodes(Construct):
             capacity_type=_CAPACITY_TYPES[purchase],
             labels={ROLE_LABEL: "accelerator"},
             taints=[eks.CfnNodegroup.TaintProperty(key=TAINT, value="true", effect="NO_SCHEDULE")],
+            release_version=cluster.ami_release,
+            version=cluster.kubernetes_version if cluster.ami_release else None,
             launch_template=eks.CfnNodegroup.LaunchTemplateSpecificationProperty(
                 id=template.ref, version=template.attr_latest_version_number
             ),

@@ -10,7 +10,7 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 Object = dict[str, Any]
 
@@ -44,6 +44,15 @@ class Workloads(Construct):
     so small manifests leave less behind, and ``overwrite`` lets the next attempt go over it. A chart too
     large for one event becomes several, in its order.
 
+    Args:
+        scope: parent construct.
+        construct_id: construct id.
+        cluster: the cluster.
+        manifests: chart to its objects, in the order in which they are applied.
+        namespace: Kubernetes namespace of the servers.
+        servers: one for each variant, the baseline first.
+        lasting: charts of which an object stays when another takes its place, until the stack goes.
+
     Attributes:
         namespace: Kubernetes namespace of the servers.
         servers: one for each variant, the baseline first.
@@ -61,6 +70,7 @@ class Workloads(Construct):
         manifests: Mapping[str, Sequence[Object]],
         namespace: str,
         servers: Sequence[Server],
+        lasting: Collection[str] = (),
     ) -> None:
         super().__init__(scope, construct_id)
         self.namespace, self.servers = namespace, tuple(servers)
@@ -73,6 +83,7 @@ class Workloads(Construct):
                     cluster=cluster,
                     manifest=part,
                     overwrite=True,
+                    prune=name not in lasting,
                 )
                 if previous is not None:
                     construct.node.add_dependency(previous)

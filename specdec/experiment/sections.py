@@ -69,7 +69,15 @@ class Cluster(Section):
     addon_versions: dict[str, str] = Field(
         default_factory=dict,
         description=(
-            "EKS add-on to version; one left out gets the default that EKS has for it when it is created"
+            "EKS add-on to version; one left out gets that of the catalogue for the Kubernetes version"
+        ),
+    )
+    ami_release: str | None = Field(
+        default=None,
+        pattern=r"^\d+\.\d+\.\d+-\d{8}$",
+        description=(
+            "release of the EKS node image, like 1.35.8-20260917; a newer one moves the nodes to it, one left"
+            " out is the newest when a node group is made, and stays"
         ),
     )
 

@@ -134,6 +134,26 @@ def _addon_versions(cluster: Cluster) -> Iterator[Mistake]:
                 f"Use one that `aws eks describe-addon-versions --addon-name {name}` prints, like"
                 " v1.2.3-eksbuild.1",
             )
+        elif ADDONS[name].below_floor(version):
+            yield Mistake(
+                f"cluster.addon_versions.{name}",
+                version,
+                f"is older than the settings of the stack: {ADDONS[name].floor_source}",
+                f"Use {ADDONS[name].versions[cluster.kubernetes_version]}, or leave it out",
+            )
+
+
+@check
+def _ami_release(cluster: Cluster) -> Iterator[Mistake]:
+    release = cluster.ami_release
+    if release is not None and not release.startswith(f"{cluster.kubernetes_version}."):
+        yield Mistake(
+            "cluster.ami_release",
+            release,
+            f"is not a release for Kubernetes {cluster.kubernetes_version}",
+            "Use one that starts with the version, like"
+            f" {cluster.kubernetes_version}.8-20260917, of github.com/awslabs/amazon-eks-ami/releases",
+        )
 
 
 @check

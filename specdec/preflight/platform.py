@@ -1,16 +1,15 @@
-"""Whether EKS has what the stack asks for: Kubernetes version, add-ons for it, node image for it, and the
-services around it.
+"""Whether EKS has what the stack asks for: Kubernetes version, node image for it, and the services around
+it.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
 from specdec.aws import calls, code, pages
-from specdec.catalog.addons import ADDONS
 from specdec.catalog.kubernetes import SUPPORT
 from specdec.catalog.service_prices import CONTROL_PLANE_EXTENDED
 from specdec.preflight.finding import Finding, Scope
@@ -88,67 +87,40 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def addons(scope: Scope) -> Iterator[Finding]:
-    """Every add-on must have a version for this Kubernetes version; a version that the experiment pins must
-    be one of them.
-    """
-    version, pinned = scope.experiment.cluster.kubernetes_version, scope.experiment.cluster.addon_versions
-    for name in ADDONS:
-        with calls():
-            answer = pages(
-                scope.clients("eks"),
-                "describe_addon_versions",
-                "addons",
-                addonName=name,
-                kubernetesVersion=version,
-            )
-        versions: list[dict[str, Any]] = [entry for addon in answer for entry in addon["addonVersions"]]
-        yield judge_addon(
-            [entry["addonVersion"] for entry in versions],
-            name=name,
-            kubernetes=version,
-            pinned=pinned.get(name),
-        )
-
-
-def judge_addon(versions: Sequence[str], *, name: str, kubernetes: str, pinned: str | None) -> Finding:
-    """Reads the versions of one add-on that fit the Kubernetes version, newest first."""
-    if not versions:
-        return Finding(
-            "add-ons",
-            "blocker",
-            f"{name} has no version for Kubernetes {kubernetes}",
-            "Set cluster.kubernetes_version to an older one",
-        )
-    if pinned is not None and pinned not in versions:
-        return Finding(
-            "add-ons",
-            "blocker",
-            f"{name} {pinned} does not work with Kubernetes {kubernetes}",
-            f'Set cluster.addon_versions.{name} = "{versions[0]}"',
-        )
-    return Finding(
-        "add-ons",
-        "ok",
-        f"{name}"
-        f" {pinned or f'has {len(versions)} versions for Kubernetes {kubernetes}, newest {versions[0]}'}",
-    )
-
-
 def image(scope: Scope) -> Iterator[Finding]:
     """EKS publishes the recommended node image with the Neuron driver as an SSM parameter, by Kubernetes
     version.
     """
+    version, release = scope.experiment.cluster.kubernetes_version, scope.experiment.cluster.ami_release
+    yield judge_image(_image(scope, "recommended"), kubernetes=version, region=scope.region)
+    if release is not None:
+        name = f"amazon-eks-node-al2023-x86_64-neuron-{version}-v{release.rpartition('-')[2]}"
+        yield judge_release(_image(scope, name), release=release, region=scope.region)
+
+
+def _image(scope: Scope, which: str) -> str | None:
+    """Id of a node image with the Neuron driver: the recommended one, or one by its name."""
     version = scope.experiment.cluster.kubernetes_version
-    name = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/neuron/recommended/image_id"
+    name = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/neuron/{which}/image_id"
     with calls():
         try:
-            value = str(scope.clients("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+            return str(scope.clients("ssm").get_parameter(Name=name)["Parameter"]["Value"])
         except ClientError as error:
             if code(error) != "ParameterNotFound":
                 raise
-            value = None
-    yield judge_image(value, kubernetes=version, region=scope.region)
+            return None
+
+
+def judge_release(value: str | None, *, release: str, region: str) -> Finding:
+    """Reads the id of the image of ``cluster.ami_release``; None where EKS publishes none under its name."""
+    if value is None:
+        return Finding(
+            "node image",
+            "warning",
+            f"EKS publishes no Neuron image of release {release} in {region}, so the node groups would fail",
+            "Set cluster.ami_release to one of github.com/awslabs/amazon-eks-ami/releases, or leave it out",
+        )
+    return Finding("node image", "ok", f"{value} is the Neuron image of release {release}")
 
 
 def judge_image(value: str | None, *, kubernetes: str, region: str) -> Finding:

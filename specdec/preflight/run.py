@@ -12,6 +12,7 @@ from specdec.errors import EnvironmentFault
 from specdec.preflight import (
     account,
     account_rules,
+    addons,
     blocks,
     capacity,
     cluster,
@@ -47,7 +48,7 @@ CHECKS: dict[str, Callable[[Scope], Iterator[Finding]]] = {
     "reservation": capacity.reservation,
     "capacity blocks": blocks.blocks,
     "kubernetes": platform.kubernetes,
-    "add-ons": platform.addons,
+    "add-ons": addons.addons,
     "node image": platform.image,
     "endpoints": platform.endpoints,
     "store": store.store,

@@ -54,7 +54,8 @@ class Offer:
         blocks: Capacity Blocks for sale; None where the account's quota for them is 0, so that EC2 shows
             none.
         kubernetes: status of each version of EKS: STANDARD_SUPPORT, EXTENDED_SUPPORT or UNSUPPORTED.
-        addons: versions of each add-on, newest first, by Kubernetes version.
+        addons: versions of each add-on, newest first, by Kubernetes version; the last is EKS's default.
+        schemas: JSON schema of an add-on's settings as text, by its name; every version has the same.
         parameters: values of AWS's public Systems Manager parameters, by name.
         prices: on-demand price of an instance type, US dollars an hour, by the type.
     """
@@ -64,6 +65,7 @@ class Offer:
     blocks: list[Block] | None = field(default_factory=list[Block])
     kubernetes: dict[str, str] = field(default_factory=dict[str, str])
     addons: dict[str, dict[str, list[str]]] = field(default_factory=dict[str, dict[str, list[str]]])
+    schemas: dict[str, str] = field(default_factory=dict[str, str])
     parameters: dict[str, str] = field(default_factory=dict[str, str])
     prices: dict[str, float] = field(default_factory=dict[str, float])
 
@@ -167,11 +169,21 @@ def _versions(query: Mapping[str, list[str]], offer: Offer) -> Answer:
 
 def _addons(query: Mapping[str, list[str]], offer: Offer) -> Answer:
     (name,), (kubernetes,) = query["addonName"], query["kubernetesVersion"]
+    offered = offer.addons.get(name, {}).get(kubernetes, [])
     versions = [
-        {"addonVersion": version, "compatibilities": [{"clusterVersion": kubernetes}]}
-        for version in offer.addons.get(name, {}).get(kubernetes, [])
+        {
+            "addonVersion": version,
+            "compatibilities": [{"clusterVersion": kubernetes, "defaultVersion": version == offered[-1]}],
+        }
+        for version in offered
     ]
     return _json({"addons": [{"addonName": name, "addonVersions": versions}] if versions else []})
+
+
+def _schema(query: Mapping[str, list[str]], offer: Offer) -> Answer:
+    (name,), (version,) = query["addonName"], query["addonVersion"]
+    schema = offer.schemas.get(name, "")
+    return _json({"addonName": name, "addonVersion": version, "configurationSchema": schema})
 
 
 def _offerings(form: Mapping[str, list[str]], offer: Offer) -> Answer:
@@ -217,6 +229,7 @@ _EC2: dict[str, Callable[[Mapping[str, list[str]], Offer], Answer]] = {
 _EKS: dict[str, Callable[[Mapping[str, list[str]], Offer], Answer]] = {
     "/cluster-versions": _versions,
     "/addons/supported-versions": _addons,
+    "/addons/configuration-schemas": _schema,
 }
 
 

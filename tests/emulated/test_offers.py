@@ -30,6 +30,7 @@ FULL = Offer(
     ],
     kubernetes={"1.36": "STANDARD_SUPPORT", "1.33": "EXTENDED_SUPPORT"},
     addons={"coredns": {"1.36": ["v1.14.2-eksbuild.1", "v1.14.1-eksbuild.1"]}},
+    schemas={"coredns": '{"type": "object"}'},
     prices={"trn2.48xlarge": 40.5},
     parameters={IMAGE: "ami-0123456789abcdef0"},
 )
@@ -125,7 +126,11 @@ def test_versions_of_eks_and_of_its_addons(session: Session, other: Session) -> 
         "v1.14.2-eksbuild.1",
         "v1.14.1-eksbuild.1",
     ]
+    defaults = [version["compatibilities"][0]["defaultVersion"] for version in addon["addonVersions"]]
+    assert defaults == [False, True]
     assert eks.describe_addon_versions(addonName="coredns", kubernetesVersion="1.37")["addons"] == []
+    told = eks.describe_addon_configuration(addonName="coredns", addonVersion="v1.14.2-eksbuild.1")
+    assert json.loads(told["configurationSchema"]) == {"type": "object"}
     assert other.client("eks").describe_cluster_versions()["clusterVersions"] == []
 
 

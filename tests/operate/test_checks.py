@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ import pytest
 import tomlkit
 
 from specdec.aws import DeniedError
+from specdec.catalog.addons import ADDONS
+from specdec.catalog.kubernetes import SUPPORT
 from specdec.commands.check import status
 from specdec.deployed import clients
 from specdec.errors import NoAccessError
 from specdec.experiment.reading import parse
-from specdec.preflight import account, blocks, capacity, leftovers, names, platform
+from specdec.preflight import account, addons, blocks, capacity, leftovers, names, platform
 from specdec.preflight.cost import cost, price_in
 from specdec.preflight.finding import Finding
 from specdec.preflight.run import run
@@ -269,28 +272,86 @@ def test_kubernetes(aws: StubbedAws, wanted: str, level: str) -> None:
     assert levels(list(platform.kubernetes(scope))) == [level]
 
 
+INSIGHTS = "amazon-cloudwatch-observability"
+
+
 @pytest.mark.parametrize(
-    ("versions", "pinned", "level"),
+    ("offered", "wanted", "level", "said"),
     [
-        (["v2.7.0", "v2.6.0"], None, "ok"),
-        (["v2.7.0"], "v2.7.0", "ok"),
-        (["v2.7.0"], "v1.0.0", "blocker"),
-        ([], None, "blocker"),
+        ({"v2.7.0": False, "v2.6.0": True}, "v2.7.0", "ok", "the default of EKS is v2.6.0"),
+        ({"v2.7.0": True}, "v2.7.0", "ok", "goes with Kubernetes 1.36"),
+        ({"v2.7.0": True}, "v1.0.0", "blocker", "v1.0.0 is not offered for Kubernetes 1.36"),
+        ({}, "v2.7.0", "blocker", "no version for Kubernetes 1.36"),
     ],
 )
-def test_addon(versions: list[str], pinned: str | None, level: str) -> None:
-    found = platform.judge_addon(
-        versions, name="aws-mountpoint-s3-csi-driver", kubernetes="1.36", pinned=pinned
+def test_addon(offered: dict[str, bool], wanted: str, level: str, said: str) -> None:
+    found = addons.judge_addon(
+        offered, addon=ADDONS["aws-mountpoint-s3-csi-driver"], kubernetes="1.36", wanted=wanted
     )
-    assert found.level == level
+    assert (found.level, said in found.what) == (level, True), found
+
+
+def test_a_default_that_is_too_old_is_named() -> None:
+    wanted = ADDONS[INSIGHTS].versions["1.35"]
+    beside = addons.judge_addon(
+        {wanted: False, "v5.3.1-eksbuild.1": True}, addon=ADDONS[INSIGHTS], kubernetes="1.35", wanted=wanted
+    )
+    assert beside.level == "ok"
+    assert "the default of EKS is v5.3.1-eksbuild.1, which is too old for the settings" in beside.what
+    alone = addons.judge_addon(
+        {"v5.3.1-eksbuild.1": True}, addon=ADDONS[INSIGHTS], kubernetes="1.35", wanted=wanted
+    )
+    assert (alone.level, alone.remedy) == ("blocker", "Set cluster.kubernetes_version to another one")
+    assert "up to v5.3.1-eksbuild.1" in alone.what
+    assert "6.2.0 (2026-06-10) brought containerInsights.enabled" in alone.what
+    newer = addons.judge_addon(
+        {"v6.9.0-eksbuild.1": False, "v5.3.1-eksbuild.1": True},
+        addon=ADDONS[INSIGHTS],
+        kubernetes="1.35",
+        wanted=wanted,
+    )
+    assert newer.remedy == f'Set cluster.addon_versions.{INSIGHTS} = "v6.9.0-eksbuild.1"'
+
+
+def test_settings_are_held_against_the_schema_of_the_version() -> None:
+    switch = {"type": "object", "additionalProperties": False, "properties": {"enabled": {"type": "boolean"}}}
+    properties: dict[str, object] = dict.fromkeys(ADDONS[INSIGHTS].values, switch)
+    schema: dict[str, object] = {"type": "object", "additionalProperties": False, "properties": properties}
+
+    def judged(schema: str) -> Finding:
+        return addons.judge_settings(schema, addon=ADDONS[INSIGHTS], version="v6.7.0-eksbuild.1")
+
+    assert judged(json.dumps(schema)).level == "ok"
+    del properties["containerInsights"]
+    old = judged(json.dumps(schema))
+    assert old.level == "blocker"
+    assert "'containerInsights' was unexpected" in old.what
+    properties["containerInsights"] = {"type": "object", "properties": {"enabled": {"type": "string"}}}
+    assert "containerInsights.enabled: True is not of type 'string'" in judged(json.dumps(schema)).what
+    assert judged("").level == "blocker", "an add-on without a schema takes no settings"
 
 
 def test_every_addon_is_asked_about(aws: StubbedAws) -> None:
-    for _ in platform.ADDONS:
+    kubernetes = experiment_with().cluster.kubernetes_version
+    for addon in ADDONS.values():
         aws.answers(
-            "eks", "describe_addon_versions", {"addons": [{"addonVersions": [{"addonVersion": "v1"}]}]}
+            "eks",
+            "describe_addon_versions",
+            {"addons": [{"addonVersions": [{"addonVersion": addon.versions[kubernetes]}]}]},
         )
-    assert levels(list(platform.addons(scope_of(aws)))) == ["ok"] * len(platform.ADDONS)
+        if addon.values:
+            aws.answers("eks", "describe_addon_configuration", {"configurationSchema": "{}"})
+    found = list(addons.addons(scope_of(aws)))
+    assert levels(found) == ["ok"] * (len(ADDONS) + 2)
+
+
+def test_every_addon_has_a_version_of_each_kubernetes_version() -> None:
+    for addon in ADDONS.values():
+        assert addon.versions.keys() == SUPPORT.keys(), addon.name
+        assert addon.source
+        for version in addon.versions.values():
+            assert re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", version)
+            assert not addon.below_floor(version)
 
 
 @pytest.mark.parametrize(("present", "level"), [(True, "ok"), (False, "blocker")])

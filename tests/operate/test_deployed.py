@@ -47,6 +47,24 @@ PLANTED = {
     ("capacity blocks", "warning", "the account's quota for Trn2 Capacity Blocks is 0, so none is shown"),
     ("kubernetes", "blocker", f"EKS does not offer 1.35 in {FIRST}; it offers 1.30"),
     ("add-ons", "blocker", "coredns has no version for Kubernetes 1.35"),
+    (
+        "add-ons",
+        "blocker",
+        (
+            "vpc-cni v1.22.4-eksbuild.3 does not take the settings of the stack: the top: Additional"
+            " properties are not allowed ('enableNetworkPolicy' was unexpected)"
+        ),
+    ),
+    (
+        "add-ons",
+        "blocker",
+        (
+            "amazon-cloudwatch-observability is offered for Kubernetes 1.35 up to v5.3.1-eksbuild.1; the"
+            " default of EKS is v5.3.1-eksbuild.1, which is too old for the settings of the stack;"
+            " aws-observability/helm-charts 6.2.0 (2026-06-10) brought containerInsights.enabled and"
+            " applicationSignals.enabled"
+        ),
+    ),
     ("node image", "blocker", f"no Amazon Linux 2023 image with the Neuron driver for 1.35 in {FIRST}"),
 }
 """What is wrong with the account before the deployment: check, level and sentence."""
@@ -76,10 +94,27 @@ def test_what_a_person_reads_is_plain_text_when_piped_with_progress_apart(said: 
     shown = said["check before, for people"]
     assert shown.code == 1
     assert "\x1b" not in shown.out + shown.err
-    assert "8 blocker, 3 warning" in shown.out
+    assert "10 blocker, 3 warning" in shown.out
     assert shown.out.count("remedy: ") == len(PLANTED)
     assert f"checking {FIRST}" in shown.err
     assert f"checking {FIRST}" not in shown.out
+
+
+def test_an_old_default_no_guard_no_role_a_past_schedule_and_a_missing_zone_are_named(
+    said: dict[str, Ended],
+) -> None:
+    """All at once, as an account that nobody prepared has them."""
+    unguarded = said["check unguarded"]
+    assert unguarded.code == 1
+    sentences = [finding["what"] for finding in unguarded.document[FIRST] if finding["level"] != "ok"]
+    for named in (
+        "the default of EKS is v5.3.1-eksbuild.1, which is too old",
+        "nothing stops a forgotten node",
+        "is not in cluster.admin_principal_arns",
+        "guards.scale_down_at = 2020-01-02T03:04:05 is past",
+        f"m7i.2xlarge is not offered in {FIRST}b, where the control plane",
+    ):
+        assert any(named in sentence for sentence in sentences), f"{named} is not in {sentences}"
 
 
 def test_what_it_costs_is_itemized_with_sources(said: dict[str, Ended]) -> None:

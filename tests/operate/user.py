@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,6 +32,12 @@ from tests.operate.orphans import Orphans
 FIRST, SECOND = "us-east-2", "ap-south-2"
 KIND = "trn2.48xlarge"
 PRICES = {KIND: 40.0, "m7i.2xlarge": 0.5}
+INSIGHTS = "amazon-cloudwatch-observability"
+UNGUARDED = """
+[guards]
+scale_down_every_hours = 0
+scale_down_at = "2020-01-02T03:04:05"
+"""
 GUARDS = """
 [guards]
 monthly_budget_usd = 100.0
@@ -64,22 +71,45 @@ def good(region: str, kubernetes: str) -> Offer:
         zones={KIND: [f"{region}a", f"{region}b"], "m7i.2xlarge": [f"{region}a", f"{region}b"]},
         blocks=[Block("cb-0123456789abcdef0", KIND, f"{region}b", 1, 24, start, 858.26)],
         kubernetes={kubernetes: "STANDARD_SUPPORT"},
-        addons={name: {kubernetes: ["v2", "v1"]} for name in ADDONS},
+        addons={
+            name: {kubernetes: [addon.versions[kubernetes], "v1.0.0-eksbuild.1"]}
+            for name, addon in ADDONS.items()
+        },
+        schemas={name: strict(addon.values) for name, addon in ADDONS.items()},
         parameters={image: "ami-0123456789abcdef0"},
         prices=PRICES,
     )
 
 
+def strict(values: Mapping[str, Any]) -> str:
+    """A JSON schema that takes these settings and no other."""
+    properties: dict[str, Any] = {}
+    for name, value in values.items():
+        match value:
+            case bool():
+                properties[name] = {"type": "boolean"}
+            case str():
+                properties[name] = {"type": "string"}
+            case _:
+                properties[name] = json.loads(strict(value))
+    return json.dumps({"type": "object", "additionalProperties": False, "properties": properties})
+
+
 def bad(region: str, kubernetes: str) -> Offer:
-    """A region in which each question about what is offered has the wrong answer, of one add-on and no
-    other.
+    """A region in which each question about what is offered has the wrong answer: one add-on is not there,
+    one is there in its old default alone, and one takes none of our settings.
     """
     return Offer(
         quotas={INSTANCES["trn2.48xlarge"].quota_on_demand: 191.0},
         zones={KIND: [f"{region}c"], "m7i.2xlarge": [f"{region}a"]},
         blocks=None,
         kubernetes={kubernetes: "UNSUPPORTED", "1.30": "EXTENDED_SUPPORT"},
-        addons={name: {kubernetes: ["v1"]} for name in ADDONS if name != "coredns"},
+        addons={
+            name: {kubernetes: ["v5.3.1-eksbuild.1" if name == INSIGHTS else addon.versions[kubernetes]]}
+            for name, addon in ADDONS.items()
+            if name != "coredns"
+        },
+        schemas={"vpc-cni": strict({})},
         prices=PRICES,
     )
 
@@ -113,6 +143,9 @@ class User:
         logs.create_log_group(logGroupName=f"/aws/eks/{self.stack}/cluster")
         self._run("check before", "check", "--json")
         self._run_apart("check before, for people", "check")
+        unguarded = self.file.with_name("unguarded.toml")
+        unguarded.write_text(self._text + UNGUARDED, encoding="utf-8")
+        self._run("check unguarded", "check", "--experiment", str(unguarded), "--json")
         logs.delete_log_group(logGroupName=f"/aws/eks/{self.stack}/cluster")
         # Capacity Blocks are asked for in every region that the catalogue knows.
         known = {offer.region for listed in OFFERS.values() for offer in listed}

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from specdec.catalog.addons import ADDONS
 from tests.stack.synthesis import DEFAULT, EVERYTHING, flat, references, template
 
 pytestmark = pytest.mark.slow
@@ -22,6 +23,19 @@ def test_one_nat_gateway_and_a_free_path_to_s3() -> None:
     private = {name for name in found.of_type("AWS::EC2::RouteTable") if "public" not in name}
     assert len(private) == 2 + 3, "the control plane's two, and the nodes' in each zone"
     assert private <= set(references(endpoint["RouteTableIds"]))
+
+
+def test_the_default_security_group_is_closed() -> None:
+    """By the CDK's function, which may change the rules of this group and nothing else."""
+    found = template()
+    closed = found.only("Custom::VpcRestrictDefaultSG")
+    (vpc,) = found.of_type("AWS::EC2::VPC")
+    assert closed["DefaultSecurityGroupId"] == {"Fn::GetAtt": [vpc, "DefaultSecurityGroup"]}
+    role = found.resources[found.named("CustomVpcRestrictDefaultSG", "AWS::IAM::Role")]["Properties"]
+    (policy,) = role["Policies"]
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    (group,) = statement["Resource"]
+    assert flat(group["Fn::Join"][1][-1]) == f"<{vpc}.DefaultSecurityGroup>"
 
 
 def test_flow_logs_are_on() -> None:
@@ -140,15 +154,7 @@ def test_every_offered_kubernetes_version_synthesizes(version: str) -> None:
 
 def test_add_ons_are_known_and_declared_once() -> None:
     names = [addon["Properties"]["AddonName"] for addon in template().of_type("AWS::EKS::Addon").values()]
-    assert sorted(names) == [
-        "amazon-cloudwatch-observability",
-        "aws-mountpoint-s3-csi-driver",
-        "coredns",
-        "eks-node-monitoring-agent",
-        "eks-pod-identity-agent",
-        "kube-proxy",
-        "vpc-cni",
-    ]
+    assert sorted(names) == sorted(ADDONS)
     assert template().only(CLUSTER)["BootstrapSelfManagedAddons"] is False
 
 
@@ -162,7 +168,16 @@ def test_add_on_settings() -> None:
     insights = settings("amazon-cloudwatch-observability")
     assert insights["containerInsights"] == insights["neuronMonitor"] == {"enabled": True}
     assert found.only("AWS::EKS::Addon", AddonName="coredns")["AddonVersion"] == "v1.12.1-eksbuild.2"
-    assert "AddonVersion" not in found.only("AWS::EKS::Addon", AddonName="vpc-cni")
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.35", "1.36"])
+def test_every_add_on_has_the_version_of_the_catalogue(version: str) -> None:
+    found = template(("[capacity]", f'[cluster]\nkubernetes_version = "{version}"\n\n[capacity]'))
+    there = {
+        addon["Properties"]["AddonName"]: addon["Properties"]["AddonVersion"]
+        for addon in found.of_type("AWS::EKS::Addon").values()
+    }
+    assert there == {name: addon.versions[version] for name, addon in ADDONS.items()}
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,20 @@ def test_an_update_does_not_wait_for_a_second_accelerator_node() -> None:
     assert accelerators(template())[0]["UpdateConfig"] == {"MaxUnavailable": 1, "UpdateStrategy": "MINIMAL"}
 
 
+def test_nodes_move_to_another_image_on_purpose_only() -> None:
+    """EKS moves a node group when its release changes, and leaves one without a release where it is."""
+    for group in template().of_type("AWS::EKS::Nodegroup").values():
+        assert not {"ReleaseVersion", "Version"} & group["Properties"].keys()
+    release = ("[capacity]", '[cluster]\nami_release = "1.35.8-20260917"\n\n[capacity]')
+    pinned = template(release).of_type("AWS::EKS::Nodegroup")
+    moved = {(one["Properties"]["ReleaseVersion"], one["Properties"]["Version"]) for one in pinned.values()}
+    assert moved == {("1.35.8-20260917", "1.35")}
+    assert len(pinned) == 2
+    newer = template((release[0], release[1].replace("20260917", "20261101"))).resources
+    changed = {name for name, one in newer.items() if one != template(release).resources[name]}
+    assert changed == set(pinned), "another release is the node groups and nothing else"
+
+
 def test_only_pods_that_tolerate_it_run_on_accelerator_nodes() -> None:
     assert accelerators(template())[0]["Taints"] == [
         {"Key": "aws.amazon.com/neuron", "Value": "true", "Effect": "NO_SCHEDULE"}
