@@ -102,9 +102,7 @@ def command(
         return EXIT_OK
     kubectl = Kubectl(experiment, name, clients)
     refuse_beside(kubectl.items("jobs"))
-    # A config map is named by its content. One that is there is the stack's own, whose labels stay.
-    there = {item["metadata"]["name"] for item in kubectl.items("configmaps")}
-    new = [item for item in started if item["metadata"]["name"] not in there]
+    new = not_there(started, kubectl.items("configmaps"))
     # Server-side, since the code in the config maps is larger than the annotation that a client-side apply
     # writes.
     kubectl(["apply", "--server-side", "--filename", "-"], stdin=as_list(new))
@@ -157,6 +155,14 @@ def step_cost_changes(experiment: Experiment) -> dict[str, Any]:
 def as_list(items: list[dict[str, Any]]) -> str:
     """Objects as one document."""
     return json_of({"apiVersion": "v1", "kind": "List", "items": items}, indent=2)
+
+
+def not_there(started: list[dict[str, Any]], config_maps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a run adds. A config map is named by its content: one that is there is the stack's own, and
+    applied anew it would lose the label by which the CDK prunes it.
+    """
+    there = {("ConfigMap", item["metadata"]["name"]) for item in config_maps}
+    return [item for item in started if (item["kind"], item["metadata"]["name"]) not in there]
 
 
 def refuse_beside(jobs: list[dict[str, Any]]) -> None:

@@ -108,6 +108,11 @@ class Kubectl:
                 raise Unreachable(
                     f"the API of {self._name} cannot be reached: {message.splitlines()[-1]}", remedy=_PRIVATE
                 )
+            if "x509" in message or "certificate" in message:
+                raise Unreachable(
+                    f"the API of {self._name} is not who answers: {message.splitlines()[-1]}",
+                    remedy=_INTERCEPTED,
+                )
             raise SpecdecError(
                 f"kubectl {' '.join(arguments[:2])}: {message}",
                 remedy="Is this identity in cluster.admin_principal_arns?",
@@ -138,6 +143,12 @@ class Kubectl:
 _PRIVATE = (
     "The endpoint is private unless cluster.public_access_cidrs holds this address; run the command inside"
     " the VPC, or add it"
+)
+
+
+_INTERCEPTED = (
+    "Something on the way answers with a certificate of its own, like a company's proxy: put the endpoint's"
+    " host into NO_PROXY, or use another network. No setting of the experiment mends this"
 )
 
 

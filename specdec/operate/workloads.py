@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from specdec.errors import SpecdecError
 from specdec.operate.nodes import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from specdec.experiment.fields import Experiment
     from specdec.operate.kubernetes import Kubectl
@@ -48,7 +49,41 @@ def status(kubectl: Kubectl, experiment: Experiment) -> list[Step]:
         # A later benchmark run is another Job of the same workload, and how the earlier one ended no longer
         # matters.
         jobs[item["metadata"].get("labels", {}).get(NAME_LABEL, item["metadata"]["name"])] = item
-    return [*steps, *(judge_job(item, pods_of_job(pods, item)) for item in jobs.values())]
+    steps += [judge_job(item, pods_of_job(pods, item)) for item in jobs.values()]
+    return [*_volumes(kubectl), *steps]
+
+
+def _volumes(kubectl: Kubectl) -> Iterator[Step]:
+    """Claims that have no volume; those that have one say nothing."""
+    unbound = [
+        claim
+        for claim in kubectl.items("persistentvolumeclaims")
+        if claim.get("status", {}).get("phase") != "Bound"
+    ]
+    if unbound:
+        try:
+            volumes = {item["metadata"]["name"]: item for item in kubectl.items("persistentvolumes")}
+        except SpecdecError:
+            # A viewer of the namespace may not read what belongs to no namespace.
+            volumes = {}
+        yield from (judge_claim(claim, volumes.get(claim["spec"]["volumeName"])) for claim in unbound)
+
+
+def judge_claim(claim: Object, volume: Object | None) -> Step:
+    """Why a claim has no volume. A volume whose claim was deleted, with its namespace for one, keeps that
+    claim's id and binds to no other (Kubernetes, "Persistent Volumes", reclaiming).
+    """
+    name, phase = claim["metadata"]["name"], claim.get("status", {}).get("phase", "Pending")
+    since = claim["metadata"].get("creationTimestamp")
+    last = (volume or {}).get("status", {}).get("phase")
+    if last in ("Released", "Failed") or phase == "Lost":
+        words = (
+            f"{phase.lower()}, and its volume is {(last or 'gone').lower()}: an earlier claim was deleted by"
+            f" hand. kubectl delete persistentvolume {name}, then apply the chart model-storage again; the"
+            " bucket stays as it is"
+        )
+        return Step(f"volume {name}", "failed", words, since, "Kubernetes")
+    return Step(f"volume {name}", "waiting", phase.lower(), since, "Kubernetes")
 
 
 def pods_of(pods: Iterable[Object], name: str) -> list[Object]:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 from botocore.response import StreamingBody
 
-from specdec.commands.run import refuse_beside
+from specdec.commands.run import not_there, refuse_beside
 from specdec.commands.wait import matters, over
 from specdec.errors import SpecdecError
 from specdec.experiment.reading import load, parse
@@ -235,6 +236,87 @@ def test_a_pending_pod_does_not_run() -> None:
         refuse_beside([job])
     job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
     refuse_beside([job])
+
+
+def test_a_run_leaves_the_config_maps_of_the_stack_with_their_labels() -> None:
+    there = {"kind": "ConfigMap", "metadata": {"name": "llmperf-1", "labels": {"aws.cdk.eks/prune-c8": ""}}}
+    same = {"kind": "ConfigMap", "metadata": {"name": "llmperf-1"}}
+    other, job = (
+        {"kind": kind, "metadata": {"name": name}}
+        for kind, name in (("ConfigMap", "llmperf-2"), ("Job", "llmperf-1"))
+    )
+    assert not_there([same, other, job], [there]) == [other, job]
+
+
+def claim(phase: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "models-1", "creationTimestamp": "2026-11-29T10:00:00Z"},
+        "spec": {"volumeName": "models-1"},
+        "status": {"phase": phase},
+    }
+
+
+@pytest.mark.parametrize(
+    ("phase", "volume", "state", "words"),
+    [
+        ("Pending", "Released", "failed", "kubectl delete persistentvolume models-1"),
+        ("Lost", "Bound", "failed", "kubectl delete persistentvolume models-1"),
+        ("Lost", None, "failed", "its volume is gone"),
+        ("Pending", "Available", "waiting", "pending"),
+        ("Pending", None, "waiting", "pending"),
+    ],
+)
+def test_a_volume_that_will_never_bind_says_how_to_mend_it(
+    phase: str, volume: str | None, state: str, words: str
+) -> None:
+    """As after `kubectl delete namespace`, whose volume outlives it and remembers the claim that is gone."""
+    volumes = [{"metadata": {"name": "models-1"}, "status": {"phase": volume}}] if volume else []
+    cluster = Kubectl(persistentvolumeclaims=[claim(phase)], persistentvolumes=volumes)
+    step = workloads.status(cluster, EXPERIMENT)[0]
+    assert (step.name, step.state) == ("volume models-1", state)
+    assert words in step.detail
+    assert matters(step, "") is (state == "failed")
+
+
+def test_a_volume_that_is_bound_is_not_spoken_of() -> None:
+    steps = workloads.status(Kubectl(persistentvolumeclaims=[claim("Bound")]), EXPERIMENT)
+    assert not [step for step in steps if step.name.startswith("volume")]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "remedy"),
+    [
+        (
+            "Unable to connect to the server: tls: failed to verify certificate: x509: certificate signed by"
+            " unknown authority",
+            kubernetes.Unreachable,
+            "NO_PROXY",
+        ),
+        (
+            "Unable to connect to the server: dial tcp 10.0.0.1:443: i/o timeout",
+            kubernetes.Unreachable,
+            "VPC",
+        ),
+        ('deployments.apps is forbidden: User "x" cannot list', SpecdecError, "admin_principal_arns"),
+    ],
+)
+def test_what_kubectl_says_gets_the_remedy_that_mends_it(
+    aws: StubbedAws,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    kind: type[SpecdecError],
+    remedy: str,
+) -> None:
+    script = tmp_path / "kubectl"
+    script.write_text(f"#!/bin/sh\necho '{words}' >&2\nexit 1\n", encoding="utf-8")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    aws.answers("eks", "describe_cluster", {"cluster": {"endpoint": "https://x", "certificateAuthority": {}}})
+    with pytest.raises(SpecdecError) as caught:
+        kubernetes.Kubectl(EXPERIMENT, REGION, aws.clients).items("deployments")
+    assert type(caught.value) is kind
+    assert remedy in str(caught.value.remedy)
 
 
 def test_the_benchmark_has_the_charts_label() -> None:

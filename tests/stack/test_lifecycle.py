@@ -6,6 +6,7 @@ import json
 import pytest
 
 import charts
+from specdec.rehearsal.emulator.cluster import Call, Cluster
 from tests.stack.synthesis import EVERYTHING, REGION, Template, experiment, flat, template, templates
 from trainium_constructs.workloads import MANIFEST_BYTES, event_bytes, split
 
@@ -57,10 +58,9 @@ def test_manifests_are_applied_one_after_another_in_the_order_of_the_charts() ->
         # The CDK's label for pruning.
         labels = {
             key: value
-            for key, value in one["metadata"]["labels"].items()
+            for key, value in one["metadata"].pop("labels", {}).items()
             if not key.startswith("aws.cdk.eks/prune-")
         }
-        one["metadata"].pop("labels")
         if labels:
             one["metadata"]["labels"] = labels
     assert json.dumps(applied, sort_keys=True) == json.dumps(wanted, sort_keys=True)
@@ -142,6 +142,50 @@ def test_nothing_makes_a_load_balancer() -> None:
 def test_a_failed_manifest_can_be_applied_again() -> None:
     for manifest in template().of_type(MANIFEST).values():
         assert manifest["Properties"]["Overwrite"] is True
+
+
+def test_model_storage_is_never_pruned() -> None:
+    """Another bucket is another volume. Pruned at the change, the old claim would go with the last pod that
+    uses it, after a rollback had asked for it again.
+    """
+    found = template()
+    pruned = {
+        name: "PruneLabel" in resource["Properties"] for name, resource in found.of_type(MANIFEST).items()
+    }
+    lasting = {name for name, is_pruned in pruned.items() if not is_pruned}
+    kinds = {item["kind"] for name in lasting for item in found.manifests[name]}
+    assert kinds == {"PersistentVolume", "PersistentVolumeClaim"}
+    assert len(pruned) > len(lasting)
+    assert not any(
+        label.startswith("aws.cdk.eks/prune-")
+        for name in lasting
+        for item in found.manifests[name]
+        for label in item["metadata"].get("labels", {})
+    )
+
+
+def test_a_rolled_back_change_of_bucket_leaves_the_old_claim() -> None:
+    """The calls of the CDK's handler: the new manifest is applied, and then the old one again."""
+    kept = template(('zone = "us-east-2b"', 'bucket = "kept-bucket"\nzone = "us-east-2b"'))
+    cluster = Cluster()
+    for made in (template(), kept, template()):
+        (name,) = [key for key in made.of_type(MANIFEST) if "modelstorage" in key]
+        properties = made.resources[name]["Properties"]
+        label = properties.get("PruneLabel")
+        arguments = ("apply", "-f", "f", *(("--prune", "-l", label) if label else ()))
+        call = Call(REGION, "kubectl", arguments, tuple(made.manifests[name]))
+        assert cluster.refusal(call) is None
+        cluster.take(call)
+    claims = {identity[3] for identity in cluster.objects if "PersistentVolumeClaim" in identity}
+    wanted = {
+        one["metadata"]["name"]
+        for made in (template(), kept)
+        for objects in made.manifests.values()
+        for one in objects
+        if one["kind"] == "PersistentVolumeClaim"
+    }
+    assert len(wanted) == 2
+    assert claims == wanted, "the old claim, which pods hold, and the new one, which nobody uses any more"
 
 
 def test_no_manifest_outgrows_the_event_that_carries_it() -> None:
@@ -283,7 +327,7 @@ def test_tags_reach_everything_that_takes_them() -> None:
         "AWS::EKS::Cluster",
     ):
         for name, resource in template(*EVERYTHING).of_type(kind).items():
-            if name.startswith("CustomS3AutoDelete"):
+            if name.startswith("Custom"):
                 # The CDK makes these as plain resources without tags; the tags of the stack reach them at
                 # deployment.
                 continue
