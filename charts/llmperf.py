@@ -177,6 +177,7 @@ class LlmPerf(cdk8s.Chart):
             )
         values = {
             "AWS_REGION": region,
+            "CLUSTER": experiment.cluster_name(region),
             "EXPERIMENT": f"{HOME}/experiment.json",
             "HOME": "/work",
             "PYTHONPATH": "/work/code",
@@ -342,7 +343,8 @@ def _pod(
     mounted = [k8s.VolumeMount(name="prompts", mount_path=PROMPTS, read_only=True)] if prompts else []
     return k8s.PodSpec(
         affinity=_places(experiment),
-        automount_service_account_token=False,
+        # It asks the cluster what the services run on.
+        automount_service_account_token=True,
         restart_policy="Never",
         service_account_name=BENCHMARK,
         security_context=k8s.PodSecurityContext(fs_group=1000),

@@ -23,8 +23,9 @@ SYS_NICE. ``restricted`` would refuse the Neuron image, which runs as root.
 class Namespace(cdk8s.Chart):
     """Namespace ``specdec``, its service accounts, and policies for all traffic that no other policy allows.
 
-    The service accounts hold no Kubernetes rights and no token; their IAM roles come from Pod Identity
-    associations. What breaks the ``restricted`` level is let in, and told by warnings and in the audit log.
+    The service accounts have their IAM roles from Pod Identity associations. One has rights in Kubernetes:
+    the benchmark lists the pods of this namespace and reads nodes, to keep with a run what it ran on. What
+    breaks the ``restricted`` level is let in, and told by warnings and in the audit log.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Namespace(cdk8s.Chart):
                 metadata=k8s.ObjectMeta(name=account, namespace=NAMESPACE),
                 automount_service_account_token=False,
             )
+        self._benchmark_reads()
         k8s.KubeNetworkPolicy(
             self,
             "no-ingress",
@@ -65,10 +67,8 @@ class Namespace(cdk8s.Chart):
             spec=k8s.NetworkPolicySpec(pod_selector=k8s.LabelSelector(), policy_types=["Ingress"]),
         )
         servers = k8s.NetworkPolicyPeer(pod_selector=_component("server"))
-        for component, more in (
-            (STAGER, []),
-            (BENCHMARK, [k8s.NetworkPolicyEgressRule(to=[servers], ports=ports(TCP, PORT))]),
-        ):
+        to_servers = k8s.NetworkPolicyEgressRule(to=[servers], ports=ports(TCP, PORT))
+        for component, more in ((STAGER, []), (BENCHMARK, [to_servers, *_kubernetes_api(vpc_cidr)])):
             k8s.KubeNetworkPolicy(
                 self,
                 f"{component}-egress",
@@ -79,6 +79,39 @@ class Namespace(cdk8s.Chart):
                     egress=[*_outside(vpc_cidr, open_ports), *more],
                 ),
             )
+
+    def _benchmark_reads(self) -> None:
+        """Nodes belong to no namespace, so reading one is a right in the whole cluster."""
+        subject = k8s.Subject(kind="ServiceAccount", name=BENCHMARK, namespace=NAMESPACE)
+        pods = k8s.PolicyRule(api_groups=[""], resources=["pods"], verbs=["list"])
+        nodes = k8s.PolicyRule(api_groups=[""], resources=["nodes"], verbs=["get"])
+        own = k8s.ObjectMeta(name=BENCHMARK, namespace=NAMESPACE)
+        everywhere = k8s.ObjectMeta(name=f"{NAMESPACE}-{BENCHMARK}")
+        group = "rbac.authorization.k8s.io"
+        k8s.KubeRole(self, "reads-pods", metadata=own, rules=[pods])
+        k8s.KubeRoleBinding(
+            self,
+            "may-read-pods",
+            metadata=own,
+            role_ref=k8s.RoleRef(api_group=group, kind="Role", name=BENCHMARK),
+            subjects=[subject],
+        )
+        k8s.KubeClusterRole(self, "reads-nodes", metadata=everywhere, rules=[nodes])
+        k8s.KubeClusterRoleBinding(
+            self,
+            "may-read-nodes",
+            metadata=everywhere,
+            role_ref=k8s.RoleRef(api_group=group, kind="ClusterRole", name=f"{NAMESPACE}-{BENCHMARK}"),
+            subjects=[subject],
+        )
+
+
+def _kubernetes_api(vpc_cidr: str | None) -> list[k8s.NetworkPolicyEgressRule]:
+    """The API endpoint has its addresses in the VPC; where the range is not ours to know, HTTPS is open."""
+    if vpc_cidr is None:
+        return []
+    peer = k8s.NetworkPolicyPeer(ip_block=k8s.IpBlock(cidr=vpc_cidr))
+    return [k8s.NetworkPolicyEgressRule(to=[peer], ports=ports(TCP, 443))]
 
 
 def _component(name: str) -> k8s.LabelSelector:

@@ -18,6 +18,7 @@ from charts.model_storage import claim_name
 from charts.names import BENCHMARK, CLIENT_LABEL, INSTANCE_TYPE_LABEL, NAMESPACE, PORT, SERVER, labels
 from charts.objects import digest, metadata, script
 from specdec.catalog.sources import AWS_CLI_IMAGE
+from specdec.pod.ran import VERSIONS
 from specdec.serving import artifact_configuration, artifact_path, command_line
 from specdec.serving.artifact import expected_library_configuration
 from specdec.serving.command import ARTIFACT_DIR, SCRATCH_DIR, STORE
@@ -28,7 +29,16 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
-SCRIPTS = ("artifact.sh", "restore.sh", "keep.sh", "serve.sh", "ready.sh", "drain.sh")
+SCRIPTS = (
+    "artifact.sh",
+    "restore.sh",
+    "keep.sh",
+    "serve.sh",
+    "ready.sh",
+    "drain.sh",
+    "versions.sh",
+    "versions.py",
+)
 HOME = "/opt/specdec"
 
 SHARED_MEMORY = "64Gi"
@@ -57,6 +67,14 @@ SECURITY: dict[str, Object] = {
     "privileged": {"privileged": True},
 }
 """Security context of the server's container by the value of ``serving.security``."""
+
+UNPRIVILEGED: Object = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""Security context of everything beside the server."""
 
 DRAIN_SECONDS = 120
 STAGING_SECONDS = 2 * 3600
@@ -156,7 +174,10 @@ def _pod(experiment: Experiment, variant: Variant, *, region: str, bucket: str, 
             },
         ],
         "enableServiceLinks": False,
-        "initContainers": [_companion("restore", "restore.sh", artifact_environment, image)],
+        "initContainers": [
+            _companion("restore", "restore.sh", artifact_environment, image),
+            _versions(experiment.network.image(command_line(experiment, variant).image, region)),
+        ],
         "nodeSelector": {INSTANCE_TYPE_LABEL: experiment.capacity.instance_type},
         **extra,
         "serviceAccountName": SERVER,
@@ -265,16 +286,26 @@ def _companion(name: str, program: str, environment: dict[str, str], image: str)
             "requests": {"cpu": COMPANION_CPU, "memory": COMPANION_MEMORY},
             "limits": {"memory": COMPANION_MEMORY_LIMIT},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": UNPRIVILEGED,
         "volumeMounts": [
             {"name": "scripts", "mountPath": HOME, "readOnly": True},
             {"name": "artifacts", "mountPath": "/artifacts"},
         ],
+    }
+
+
+def _versions(image: str) -> Object:
+    """Tells what the server's own image and this node are, in last words that the pod's status keeps."""
+    return {
+        "name": VERSIONS,
+        "image": image,
+        "command": ["bash", f"{HOME}/versions.sh"],
+        "resources": {
+            "requests": {"cpu": COMPANION_CPU, "memory": COMPANION_MEMORY},
+            "limits": {"memory": COMPANION_MEMORY},
+        },
+        "securityContext": UNPRIVILEGED,
+        "volumeMounts": [{"name": "scripts", "mountPath": HOME, "readOnly": True}],
     }
 
 

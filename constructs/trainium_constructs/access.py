@@ -28,7 +28,7 @@ class PodAccess(Construct):
     | --- | --- | --- |
     | server | models/, artifacts/ | artifacts/ |
     | stager | models/, the token's secret where one is named | models/ |
-    | benchmark | runs/, metrics | runs/, metrics of our namespaces |
+    | benchmark | runs/, metrics, versions of nodes and add-ons | runs/, metrics of our namespaces |
     """
 
     def __init__(
@@ -47,7 +47,11 @@ class PodAccess(Construct):
         accounts = {
             "server": _objects(bucket, reads=(MODELS, ARTIFACTS), writes=(ARTIFACTS,)),
             "stager": [*_objects(bucket, reads=(MODELS,), writes=(MODELS,)), *_secret(self, token_secret)],
-            "benchmark": [*_objects(bucket, reads=(RUNS,), writes=(RUNS,)), *_metrics(metric_namespaces)],
+            "benchmark": [
+                *_objects(bucket, reads=(RUNS,), writes=(RUNS,)),
+                *_metrics(metric_namespaces),
+                *_what_ran(self, cluster.name),
+            ],
         }
         for account, statements in accounts.items():
             role = pod_role(
@@ -65,6 +69,10 @@ class PodAccess(Construct):
                 for prefix in (MODELS, ARTIFACTS, RUNS)
             }
             if account == "benchmark":
+                reasons |= {
+                    wildcard(as_reported(self, arn)): "Groups and add-ons of one cluster; reading only"
+                    for arn in _parts_of_cluster(self, cluster.name)
+                }
                 reasons[wildcard("*")] = (
                     "Metrics are not resources of IAM. Writing is narrowed to our namespaces by a condition."
                     " Reading has none; it tells whether a lost answer was taken after all, so that nothing"
@@ -149,4 +157,23 @@ def _metrics(namespaces: Sequence[str]) -> list[iam.PolicyStatement]:
             conditions={"StringEquals": {"cloudwatch:namespace": list(namespaces)}},
         ),
         iam.PolicyStatement(sid="LookUpMetrics", actions=["cloudwatch:GetMetricStatistics"], resources=["*"]),
+    ]
+
+
+def _parts_of_cluster(scope: Construct, cluster: str) -> list[str]:
+    """ARNs of a cluster's node groups and add-ons, each of which ends in an id that EKS chose."""
+    return [
+        cdk.Stack.of(scope).format_arn(service="eks", resource=kind, resource_name=f"{cluster}/*")
+        for kind in ("nodegroup", "addon")
+    ]
+
+
+def _what_ran(scope: Construct, cluster: str) -> list[iam.PolicyStatement]:
+    """Reading which release the nodes and the add-ons are, to keep it with the run."""
+    groups, installed = _parts_of_cluster(scope, cluster)
+    itself = cdk.Stack.of(scope).format_arn(service="eks", resource="cluster", resource_name=cluster)
+    return [
+        iam.PolicyStatement(sid="ReadNodeRelease", actions=["eks:DescribeNodegroup"], resources=[groups]),
+        iam.PolicyStatement(sid="ListAddons", actions=["eks:ListAddons"], resources=[itself]),
+        iam.PolicyStatement(sid="ReadAddons", actions=["eks:DescribeAddon"], resources=[installed]),
     ]

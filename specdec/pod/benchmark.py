@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import time
 import urllib.error
 import urllib.request
@@ -17,6 +18,7 @@ from specdec.benchmark.plan import Plan, new_run_id
 from specdec.benchmark.standing import Standing
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EnvironmentFault, SpecdecError
 from specdec.llmperf.results import Case
+from specdec.pod import ran
 from specdec.pod.settings import Settings
 from specdec.publish import cloudwatch, datums
 from specdec.publish.journal import Journal
@@ -26,6 +28,7 @@ from specdec.runs.manifest import MANIFEST, RunManifest
 from specdec.runs.progress import Progress
 from specdec.runs.record import RECORDS
 from specdec.runs.shares import share_folder
+from specdec.text import json_of
 
 if TYPE_CHECKING:
     import boto3
@@ -69,7 +72,7 @@ def measure(settings: Settings, *, session: boto3.Session | None = None) -> int:
         wait_for_services(settings.services, seconds=settings.wait_seconds)
         if settings.share.index:
             return _measure_share(settings, run, folder, aws)
-        _measure_lanes(settings, run, folder, earlier)
+        _measure_lanes(settings, run, folder, _what_ran(settings, aws), earlier)
     except KeyboardInterrupt:
         interrupted = True
         say("interrupted; what was measured is kept")
@@ -113,15 +116,28 @@ def _measure_share(settings: Settings, run: str, folder: Path, aws: boto3.Sessio
     return EXIT_OK if manifest.status == "complete" else EXIT_FAILED
 
 
+def _what_ran(settings: Settings, aws: boto3.Session) -> dict[str, Any]:
+    """What the services run on, told in the log too: it is worth reading before hours of measuring."""
+    read = ran.ran(
+        settings.services,
+        cluster=settings.cluster,
+        eks=ran.client(aws, settings.region),
+        api=lambda: ran.kubernetes(os.environ),
+    )
+    say(f"running on {json_of(read)}")
+    return read
+
+
 def _say_event(event: exact.RunEvent) -> None:
     say(f"{event.message} {event.done}/{event.total}")
 
 
-def _plan(settings: Settings, run: str) -> Plan:
+def _plan(settings: Settings, run: str, read: dict[str, Any] | None = None) -> Plan:
     environment: dict[str, Any] = {
         "stack": settings.stack,
         "region": settings.region,
         "place": "benchmark pod",
+        **({"ran": read} if read else {}),
     }
     plan = Plan.from_experiment(
         settings.experiment, settings.services, run=run, base=settings.work, environment=environment
@@ -129,9 +145,11 @@ def _plan(settings: Settings, run: str) -> Plan:
     return dataclasses.replace(plan, share=settings.share)
 
 
-def _measure_lanes(settings: Settings, run: str, folder: Path, earlier: Run | None = None) -> None:
+def _measure_lanes(
+    settings: Settings, run: str, folder: Path, read: dict[str, Any], earlier: Run | None = None
+) -> None:
     experiment = settings.experiment
-    plan = _plan(settings, run)
+    plan = _plan(settings, run, read)
     if "exact" not in experiment.benchmark.lanes:
         _only_llmperf(plan, folder, _llmperf(settings, folder))
         return

@@ -25,6 +25,7 @@ class Settings:
         bucket: where the run goes.
         region: AWS region.
         stack: stack name, kept with the run.
+        cluster: name of the EKS cluster.
         wait_seconds: how long the other services may take to get ready after the first.
         work: folder for runs and scratch files.
         llmperf_python: interpreter with LLMPerf's requirements, or None.
@@ -38,6 +39,7 @@ class Settings:
     bucket: str
     region: str
     stack: str
+    cluster: str
     wait_seconds: float
     work: Path
     llmperf_python: Path | None
@@ -48,8 +50,8 @@ class Settings:
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Settings:
         """Reads ``EXPERIMENT`` (path of the resolved experiment as JSON), ``SERVICES`` (JSON), ``BUCKET``,
-        ``AWS_REGION``, ``STACK``, ``WAIT_SECONDS``, ``WORK``, ``LLMPERF_PYTHON``, ``RUN`` and ``RESUME``. In
-        an Indexed Job ``JOB_COMPLETION_INDEX``, which Kubernetes sets, ``SPECDEC_CLIENTS`` and
+        ``AWS_REGION``, ``STACK``, ``CLUSTER``, ``WAIT_SECONDS``, ``WORK``, ``LLMPERF_PYTHON``, ``RUN`` and
+        ``RESUME``. In an Indexed Job ``JOB_COMPLETION_INDEX``, which Kubernetes sets, ``SPECDEC_CLIENTS`` and
         ``SPECDEC_MEET``.
 
         Raises:
@@ -59,7 +61,7 @@ class Settings:
 
         from specdec.experiment.fields import Experiment
 
-        names = ("EXPERIMENT", "SERVICES", "BUCKET", "AWS_REGION", "STACK", "WAIT_SECONDS")
+        names = ("EXPERIMENT", "SERVICES", "BUCKET", "AWS_REGION", "STACK", "CLUSTER", "WAIT_SECONDS")
         mistakes = [
             Mistake(name, None, "is not set", "Set it in the Job")
             for name in names
@@ -87,6 +89,7 @@ class Settings:
             bucket=environment["BUCKET"],
             region=environment["AWS_REGION"],
             stack=environment["STACK"],
+            cluster=environment["CLUSTER"],
             wait_seconds=float(environment["WAIT_SECONDS"]),
             work=Path(environment.get("WORK", "/work")),
             llmperf_python=Path(python) if (python := environment.get("LLMPERF_PYTHON")) else None,

@@ -23,7 +23,10 @@ NEEDED = (
     "ecr:BatchGetImage",
     "ecr:GetAuthorizationToken",
     "eks-auth:AssumeRoleForPodIdentity",
+    "eks:DescribeAddon",
     "eks:DescribeCluster",
+    "eks:DescribeNodegroup",
+    "eks:ListAddons",
     "logs:CreateLogStream",
     "logs:PutLogEvents",
     "s3:AbortMultipartUpload",
@@ -32,6 +35,14 @@ NEEDED = (
     "s3:PutObject",
 )
 """Actions that roles of every stack need: of nodes and agents by AWS's managed policies, of pods by ours."""
+
+OWN_NETWORK = (
+    "ec2:AuthorizeSecurityGroupEgress",
+    "ec2:AuthorizeSecurityGroupIngress",
+    "ec2:RevokeSecurityGroupEgress",
+    "ec2:RevokeSecurityGroupIngress",
+)
+"""What closes the default security group of a VPC that the stack makes."""
 
 KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
 """What S3 and EKS do with a key on behalf of who reads or writes."""
@@ -49,6 +60,8 @@ def needed_actions(experiment: Experiment, region: str) -> tuple[str, ...]:
         more.append("secretsmanager:GetSecretValue")
     if experiment.placement[region].kms_key_arn is not None:
         more += KEY_ACTIONS
+    if experiment.placement[region].vpc_id is None:
+        more += OWN_NETWORK
     guards = experiment.guards
     if guards.scale_down_at is not None or guards.scale_down_every_hours:
         more.append("eks:UpdateNodegroupConfig")
@@ -137,10 +150,10 @@ def judge_key(arn: str, facts: Mapping[str, Any], policy: Mapping[str, Any], *, 
             f"{arn} is {state}",
             "Use an enabled symmetric key for encrypting and decrypting",
         )
-    account = arn.split(":")[4]
+    _, partition, _, _, account, *_ = arn.split(":")
     missing: list[str] = []
     if not any(_lets(statement, account) for statement in statements_of(policy)):
-        missing.append(f"the account's own IAM policies (principal arn:aws:iam::{account}:root)")
+        missing.append(f"the account's own IAM policies (principal arn:{partition}:iam::{account}:root)")
     if not any(_lets(statement, f"logs.{region}.amazonaws.com") for statement in statements_of(policy)):
         missing.append(f"logs.{region}.amazonaws.com")
     if missing:

@@ -173,6 +173,7 @@ def orders(aws: EmbeddedAws, work: Path, services: dict[str, str], **changes: st
         "EXPERIMENT": str(experiment_file(work, ["exact"])),
         "SERVICES": json.dumps(services),
         "STACK": "exp-us-east-2",
+        "CLUSTER": "exp-us-east-2",
         "WAIT_SECONDS": "20",
         "BUCKET": BUCKET,
         **changes,
@@ -296,4 +297,7 @@ def test_an_order_that_is_missing_is_named(aws: EmbeddedAws, tmp_path: Path) -> 
         check=False,
     )
     assert ran.returncode == 2
-    assert all(name in ran.stderr for name in ("SERVICES", "BUCKET", "AWS_REGION", "STACK", "WAIT_SECONDS"))
+    assert all(
+        name in ran.stderr
+        for name in ("SERVICES", "BUCKET", "AWS_REGION", "STACK", "CLUSTER", "WAIT_SECONDS")
+    )

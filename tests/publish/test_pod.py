@@ -207,12 +207,13 @@ def test_a_failed_llmperf_lane_is_told_and_takes_nothing_away(
         bucket="b",
         region="us-east-2",
         stack="s",
+        cluster="s",
         wait_seconds=1.0,
         work=tmp_path,
         llmperf_python=None,
     )
     run = "20261206T180000Z-0b8c11"
-    benchmark._measure_lanes(settings, run, tmp_path)  # pyright: ignore[reportPrivateUsage]
+    benchmark._measure_lanes(settings, run, tmp_path, {})  # pyright: ignore[reportPrivateUsage]
     kept = RunManifest.from_json((tmp_path / "manifest.json").read_text(encoding="utf-8"))
     assert kept.status == measured.status == "complete"
     assert kept.environment["llmperf"].startswith("failed: the llmperf lane is asked for")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,6 +99,33 @@ def test_what_else_differs_is_listed(first: Path, tmp_path: Path) -> None:
     markdown = made.markdown.read_text(encoding="utf-8")
     assert "| machine.cores | `2` | `4` |" in markdown
     assert "| engine | `simulated` | `another` |" in markdown
+
+
+def ran(kernel: str, driver: str, cni: str) -> dict[str, Any]:
+    """What the pod keeps of the node and the cluster."""
+    node = {"kernel": kernel, "ami_release": "1.35.8-20260917"}
+    server = {"image": "vllm@sha256:a", "libraries": {"driver": driver}, "node": node}
+    return {"servers": {"baseline": server}, "addons": {"vpc-cni": cni}}
+
+
+def test_another_node_image_is_among_what_differs(tmp_path: Path) -> None:
+    """A faster day may be a newer driver."""
+    earlier, later = (
+        write_run(tmp_path / run, records(cases=FEW, tokens=40, run=run), environment={"ran": there})
+        for run, there in (
+            (RUN, ran("6.12.40", "2.24.7.0", "v1.22.4-eksbuild.3")),
+            (LATER, ran("6.12.52", "2.25.1.0", "v1.22.4-eksbuild.3")),
+        )
+    )
+    made = write_change(earlier, later, tmp_path / "compare")
+    differences = made.markdown.read_text(encoding="utf-8").partition("What else differs")[2]
+    for name, values in (
+        ("ran.servers.baseline.node.kernel", ("6.12.40", "6.12.52")),
+        ("ran.servers.baseline.libraries.driver", ("2.24.7.0", "2.25.1.0")),
+    ):
+        (row,) = [line for line in differences.splitlines() if name in line]
+        assert all(value in row for value in values)
+    assert "ran.addons.vpc-cni" not in differences, "what is the same is not listed"
 
 
 def test_runs_without_a_common_row_are_refused(first: Path, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from specdec.catalog.instances import INSTANCES
 from specdec.errors import BadInputError
 from specdec.experiment.fields import Experiment
 from specdec.experiment.reading import load, parse
+from specdec.operate.clone import with_region
 from specdec.pod.settings import Settings
 from specdec.pod.sources import unpack
 from specdec.serving import artifact_path, command_line
@@ -42,6 +43,12 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 FILES = ("experiment.toml", "examples/tuned-baseline.toml", "examples/eagle3.toml")
+ALL_FILES = (
+    "experiment.toml",
+    *(f"examples/{path.name}" for path in sorted((ROOT / "examples").glob("*.toml"))),
+)
+SECOND = ("ap-south-2", "ap-south-2b")
+"""A region that none of the files names, with a zone: what is said of one region holds in another."""
 VERSIONS = ("1.34", "1.35", "1.36")
 
 Object = dict[str, Any]
@@ -55,11 +62,11 @@ def variation(*edits: tuple[str, str]) -> Experiment:
     return parse(text)
 
 
-def objects(experiment: Experiment, bucket: str = "bucket") -> dict[str, list[Object]]:
-    return {
-        key: chart.to_json()
-        for key, chart in charts.build(experiment, region="us-east-2", bucket=bucket).items()
-    }
+def objects(
+    experiment: Experiment, bucket: str = "bucket", region: str | None = None
+) -> dict[str, list[Object]]:
+    built = charts.build(experiment, region=region or experiment.regions[0], bucket=bucket)
+    return {key: chart.to_json() for key, chart in built.items()}
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +84,7 @@ def one(items: list[Object], kind: str) -> Object:
     return found
 
 
-@pytest.mark.parametrize("file", [*FILES, "device-plugin", "devicegroup", "clients"])
+@pytest.mark.parametrize("file", [*ALL_FILES, "device-plugin", "devicegroup", "clients"])
 def test_every_object_passes_the_strict_schema_of_every_version(file: str) -> None:
     match file:
         case "clients":
@@ -137,12 +144,16 @@ def test_nothing_we_set_is_dropped_on_the_way_to_the_cluster(
         return init
 
     names = (
+        "ClusterRole",
+        "ClusterRoleBinding",
         "ConfigMap",
         "Job",
         "Namespace",
         "NetworkPolicy",
         "PersistentVolume",
         "PersistentVolumeClaim",
+        "Role",
+        "RoleBinding",
         "Service",
         "ServiceAccount",
     )
@@ -377,7 +388,8 @@ def test_no_pod_has_a_token_a_latest_image_or_a_writable_store(built: dict[str, 
     ]
     assert len(pods) == 5
     for pod in pods:
-        assert pod["automountServiceAccountToken"] is False
+        asks = pod["serviceAccountName"] == "benchmark"
+        assert pod["automountServiceAccountToken"] is asks, "the benchmark alone asks the cluster"
         for container in [*pod["containers"], *pod.get("initContainers", [])]:
             assert re.search(r"@sha256:[0-9a-f]{64}$|:\d+\.\d+\.\d+.*-sdk\d", container["image"])
             assert container["securityContext"]["allowPrivilegeEscalation"] is False
@@ -402,6 +414,22 @@ def test_only_the_benchmark_and_named_namespaces_reach_a_service(built: dict[str
     assert users == {"namespaceSelector": {"matchLabels": {"specdec/client": "true"}}}
     closed = [item["spec"] for item in built["namespace"] if item["metadata"]["name"] == "no-ingress"]
     assert closed == [{"podSelector": {}, "policyTypes": ["Ingress"]}]
+
+
+def test_one_account_has_rights_in_kubernetes_and_they_are_these(built: dict[str, list[Object]]) -> None:
+    """Nodes are in no namespace; pods are listed in ours alone."""
+    items = built["namespace"]
+    assert one(items, "Role")["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
+    assert one(items, "ClusterRole")["rules"] == [
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
+    ]
+    for kind in ("RoleBinding", "ClusterRoleBinding"):
+        binding = one(items, kind)
+        role = one(items, kind.removesuffix("Binding"))
+        assert binding["roleRef"]["name"] == role["metadata"]["name"]
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": "benchmark", "namespace": NAMESPACE}
+        ]
 
 
 def test_servers_smaller_than_a_node_are_drawn_together_and_a_whole_one_is_not() -> None:
@@ -708,21 +736,63 @@ def control_plane() -> Iterator[None]:
     reachable = kubectl("version", "--request-timeout=5s")
     if reachable.returncode != 0:
         pytest.skip(f"no control plane reachable: {reachable.stderr.strip().splitlines()[-1:]}")
-    made = kubectl("create", "namespace", NAMESPACE)
+    namespace = one(objects(load(ROOT / "experiment.toml"))["namespace"], "Namespace")
+    made = kubectl("create", "-f", "-", stdin=json.dumps(namespace))
     assert made.returncode == 0 or "AlreadyExists" in made.stderr, made.stderr
     yield
     if made.returncode == 0:
         kubectl("delete", "namespace", NAMESPACE, "--wait=false")
 
 
+def asked(items: list[Object]) -> subprocess.CompletedProcess[str]:
+    """What the control plane says of objects, without keeping them."""
+    how = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-")
+    return kubectl(*how, stdin="\n---\n".join(map(json.dumps, items)))
+
+
 @pytest.mark.cluster
 @pytest.mark.usefixtures("control_plane")
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", ALL_FILES)
 def test_a_real_control_plane_accepts_the_manifests(file: str) -> None:
-    experiment = load(ROOT / file)
+    """Every example, in its own region and in another. Jobs pass the strictest level of pod security."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    experiment = parse(with_region(text, region=SECOND[0], zone=SECOND[1]))
+    assert len(experiment.regions) > 1
     for region in experiment.regions:
-        for key, chart in charts.build(experiment, region=region, bucket="bucket").items():
-            text = "\n---\n".join(map(json.dumps, chart.to_json()))
-            asked = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-")
-            done = kubectl(*asked, stdin=text)
-            assert done.returncode == 0, f"{file}, {region}, {key}: {done.stderr}"
+        for key, items in objects(experiment, region=region).items():
+            answer = asked(items)
+            assert answer.returncode == 0, f"{file}, {region}, {key}: {answer.stderr}"
+            if key in ("model-staging", "llmperf"):
+                assert "would violate PodSecurity" not in answer.stderr, f"{file}, {region}: {answer.stderr}"
+
+
+WRONG: dict[str, tuple[str, str]] = {
+    "a field that there is not": ('"terminationGracePeriodSeconds"', '"terminationGraceSeconds"'),
+    "a port that there is not": ('"containerPort": 8000', '"containerPort": 80000'),
+    "an amount that is none": ('"cpu": "500m"', '"cpu": "a lot"'),
+    "a selector that its pods do not have": ('"matchLabels": {"app', '"matchLabels": {"other": "x", "app'),
+    "a mount of no volume": ('"name": "scratch", "mountPath"', '"name": "scratched", "mountPath"'),
+    "a probe without an action": ('"httpGet": {"path": "/health", "port": "http"}, ', ""),
+    "a strategy that there is not": ('"type": "Recreate"', '"type": "Replace"'),
+    "a name in capitals": ('"name": "qwen-vllm"', '"name": "Qwen"'),
+}
+"""Slips that the control plane has to refuse, else its acceptance says nothing: what, old, new."""
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_every_slip_fits(what: str, built: dict[str, list[Object]]) -> None:
+    old, new = WRONG[what]
+    text = json.dumps(one(built["qwen-vllm"], "Deployment"))
+    assert old in text
+    json.loads(text.replace(old, new))
+
+
+@pytest.mark.cluster
+@pytest.mark.usefixtures("control_plane")
+@pytest.mark.parametrize("what", WRONG)
+def test_a_real_control_plane_refuses_what_is_wrong(what: str, built: dict[str, list[Object]]) -> None:
+    old, new = WRONG[what]
+    text = json.dumps(one(built["qwen-vllm"], "Deployment"))
+    answer = asked([json.loads(text.replace(old, new))])
+    assert answer.returncode != 0, f"accepted: {answer.stdout}"
+    assert "namespaces" not in answer.stderr, "refused for want of the namespace, before its content was seen"

@@ -93,6 +93,17 @@ def test_the_same_experiment_elsewhere_differs_in_nothing_but_the_region() -> No
     assert without_region(template().body, REGION) == without_region(there.body, SECOND_REGION)
 
 
+def test_no_partition_is_assumed() -> None:
+    """The same experiment in a region of another partition of AWS."""
+    elsewhere = template(
+        ("us-east-2", "us-gov-west-1"),
+        ("[capacity]", "[capacity]\nallow_unlisted_region = true"),
+        ('zone = "us-gov-west-1b"', 'zones = ["us-gov-west-1a", "us-gov-west-1b"]\nzone = "us-gov-west-1b"'),
+    )
+    assert "arn:aws:" not in elsewhere.text
+    assert "arn:aws-us-gov:" in elsewhere.text or "AWS::Partition" in elsewhere.text
+
+
 def test_no_region_is_written_in_the_code() -> None:
     sources = [
         path for folder in ("stacks", "constructs", "charts") for path in (ROOT / folder).rglob("*.py")
