@@ -139,7 +139,7 @@ SEVENTEEN = (
     Edit(
         "workloads do not wait for the device driver",
         STACK,
-        "workloads.node.add_dependency(devices, pod_addons, access, store)",
+        "workloads.node.add_dependency(devices or trainium_nodes, pod_addons, access, store)",
         "workloads.node.add_dependency(pod_addons, access, store)",
         "NeuronDevicesChart",
     ),

@@ -18,7 +18,8 @@ def addons(scope: Scope) -> Iterator[Finding]:
     settings. Those that an existing cluster has are left alone.
     """
     cluster, eks = scope.experiment.cluster, scope.clients("eks")
-    there = scope.experiment.placement[scope.region].cluster_addons
+    place = scope.experiment.placement[scope.region]
+    there = place.cluster_addons if place.cluster_name else ()
     for name, wanted in addon_versions(cluster.kubernetes_version, cluster.addon_versions).items():
         if name in there:
             continue

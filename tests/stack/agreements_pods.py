@@ -135,19 +135,24 @@ def neighbours(deployed: Deployed) -> Iterator[Disagreement]:
 
 
 def reachable(deployed: Deployed) -> Iterator[Disagreement]:
-    """A pod whose egress is closed still reaches names, its credentials, and HTTPS outside."""
+    """A pod whose egress is closed still reaches names, its credentials, and HTTPS outside; what several
+    policies open for it adds up.
+    """
+    open_ports: dict[str, set[tuple[str, str, int]]] = {}
     for policy in deployed.kind("NetworkPolicy"):
         if "Egress" not in policy["spec"]["policyTypes"]:
             continue
-        open_ports: set[tuple[str, str, int]] = set()
-        for rule in policy["spec"]["egress"]:
-            for peer in rule["to"]:
-                target = peer.get("ipBlock", {}).get("cidr") or name_of_peer(peer)
-                open_ports |= {(target, port["protocol"], port["port"]) for port in rule["ports"]}
-        wanted = {POD_IDENTITY, ("0.0.0.0/0", "TCP", 443)}
-        wanted |= {("kube-dns", protocol, port) for protocol, port in NAMES}
-        if missing := wanted - open_ports:
-            yield f"{name_of(policy)}: egress", sorted(open_ports), f"with {sorted(missing)}"
+        for owner in deployed.owners(policy["spec"]["podSelector"].get("matchLabels", {})):
+            for rule in policy["spec"]["egress"]:
+                for peer in rule["to"]:
+                    target = peer.get("ipBlock", {}).get("cidr") or name_of_peer(peer)
+                    ports = {(target, port["protocol"], port["port"]) for port in rule["ports"]}
+                    open_ports[owner] = open_ports.get(owner, set()) | ports
+    wanted = {POD_IDENTITY, ("0.0.0.0/0", "TCP", 443)}
+    wanted |= {("kube-dns", protocol, port) for protocol, port in NAMES}
+    for owner, there in open_ports.items():
+        if missing := wanted - there:
+            yield f"{owner}: egress", sorted(there), f"with {sorted(missing)}"
 
 
 def name_of_peer(peer: Object) -> str:
