@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import log
 from statistics import fmean
 
-from specdec.analysis.pairing import LogRatio, Pair, log_ratios
+from specdec.analysis.pairing import LogRatio, Pair, log_ratios, prompt_means, timed_pairs
 from specdec.runs.record import RequestRecord
 
 
@@ -31,19 +31,14 @@ def sums_ratio(paired: Sequence[Pair]) -> tuple[LogRatio, ...]:
     as that of any row.
     """
     rows = log_ratios(paired, seconds_per_token)
-    timed = [
-        (first, second)
-        for pair in paired
-        if (first := seconds_per_token(pair.baseline)) and (second := seconds_per_token(pair.variant))
-    ]
+    timed = [both for _, *both in timed_pairs(paired, seconds_per_token)]
     if not timed:
         return ()
-    by_prompt: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for row, both in zip(rows, timed, strict=True):
-        by_prompt.setdefault(row.prompt, []).append(both)
     # Each prompt weighs the same, however often it was repeated.
-    base = fmean(fmean(first for first, _ in group) for group in by_prompt.values())
-    other = fmean(fmean(second for _, second in group) for group in by_prompt.values())
+    base, other = (
+        fmean(prompt_means([replace(row, value=both[side]) for row, both in zip(rows, timed, strict=True)]))
+        for side in (0, 1)
+    )
     center = log(base / other)
     return tuple(
         replace(row, value=center + first / base - second / other)

@@ -15,6 +15,7 @@ from specdec.analysis.cost import in_flight, own_price, spent, token_cost
 from specdec.analysis.drafts import compare_drafts
 from specdec.analysis.load import judge_loads, read_together
 from specdec.analysis.load_windows import windows_over_load
+from specdec.analysis.phases import phase_levels
 from specdec.analysis.roofline import roofline
 from specdec.analysis.rows import Rows, RowSource, class_summaries, compare_rows, overall, row_sources
 from specdec.analysis.seams import Shift, shifts
@@ -198,6 +199,7 @@ class RunJudge:
             environment=self.manifest.environment,
             sources=self.source_list(),
             caveats=(),
+            phases=phase_levels(self.ok),
         )
         said = caveats(
             verdict,

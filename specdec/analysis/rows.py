@@ -9,11 +9,11 @@ from math import exp
 from statistics import fmean
 from types import MappingProxyType
 
-from specdec.analysis.blocks import block_spread
 from specdec.analysis.fleet import sums_ratio
 from specdec.analysis.gates import reasons, side_of, unlike
-from specdec.analysis.pairing import LogRatio, Pair, log_ratios, pairs, prompt_means
+from specdec.analysis.pairing import LogRatio, Pair, bracketed, log_ratios, pairs, prompt_means
 from specdec.analysis.parity import parity
+from specdec.analysis.phases import shared_spread
 from specdec.analysis.rejoined import with_rejoined
 from specdec.analysis.seams import Shift
 from specdec.analysis.sentences import comparison_sentence
@@ -183,6 +183,7 @@ def row_sources(
         baselines: names, the experiment's first.
         medians: median TPOT by (variant, test case), where known.
     """
+    together = bracketed if is_sequential(manifest) else pairs
     for case in test_cases:
         # A test case that no baseline finished is a row all the same: it is named, and says why.
         timed = [name for name in baselines if (name, case) in medians] or list(baselines[:1])
@@ -193,7 +194,7 @@ def row_sources(
             for against in dict.fromkeys((timed[0], best)):
                 if variant == against or (variant in baselines and against != timed[0]):
                     continue
-                paired = pairs(ok.get((against, case), ()), ok.get((variant, case), ()))
+                paired = together(ok.get((against, case), ()), ok.get((variant, case), ()))
                 marked = [(pair, unlike(pair)) for pair in paired]
                 yield RowSource(
                     variant,
@@ -219,7 +220,8 @@ def _comparison(
     complete = manifest.status == "complete"
     requests = source.requests(every)
     text = source.parity(every, followed)
-    noise = noise_of(requests[0])
+    # A baseline that drifts differs from itself, and its phases stand on both sides of the variant's.
+    noise = None if is_sequential(manifest) else noise_of(requests[0])
     decision: Decision = decide(tpot.interval) if complete and tpot else "undecided"
     said = source.reasons(manifest, every, followed, shifted)
     if decision in ("helps", "hurts") and tpot and noise and max(tpot.value, 1 / tpot.value) <= noise:
@@ -254,6 +256,11 @@ def _comparison(
         says="",
     )
     return replace(row, says=comparison_sentence(row))
+
+
+def is_sequential(manifest: RunManifest) -> bool:
+    """Whether the run served one variant after the other, in phases."""
+    return manifest.environment.get("load", {}).get("schedule") == "sequential"
 
 
 def worthwhile(tpot: PairedRatio, fleet: PairedRatio | None) -> bool:
@@ -346,5 +353,5 @@ def _together(
     mixed = ratios([pair for _, source in chosen for pair in source.alike])
     groups = {source.group for _, source in chosen}
     # Where the best baseline changes with the test case, the pairs are a group of their own.
-    blocks = known.blocks.get(groups.pop()) if len(groups) == 1 else block_spread([mixed])
+    blocks = known.blocks.get(groups.pop()) if len(groups) == 1 else shared_spread([mixed])
     return paired_ratio(mixed, level=known.level, common=known.common, blocks=blocks)

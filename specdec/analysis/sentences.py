@@ -51,9 +51,16 @@ def _speed_words(row: Comparison, ratio: PairedRatio) -> str:
     if ratio.unknown == "blocks":
         blocks = f"{ratio.blocks} {'block' if ratio.blocks == 1 else 'blocks'}"
         return f"undecided: {ratio.pairs} pairs in {blocks} cannot show what blocks share; more repeats can"
+    if ratio.unknown == "phases":
+        return "undecided: too few phases to show how phases differ by chance; more repeats can"
     if ratio.interval is None:
         more = f", {ratio.more_prompts} more can" if ratio.more_prompts else ""
         return f"undecided: {ratio.prompts} {_prompts(ratio.prompts)} cannot show a spread{more}"
+    if ratio.more_repeats:
+        repeats = "repeat" if ratio.more_repeats == 1 else "repeats"
+        return (
+            f"no significant difference, undecided; about {ratio.more_repeats} more {repeats} would settle it"
+        )
     more = (
         f"; about {ratio.more_prompts} more {_prompts(ratio.more_prompts)} would settle it"
         if ratio.more_prompts
@@ -71,6 +78,10 @@ def _sum_words(row: Comparison) -> str:
     if row.decision not in ("helps", "hurts") or row.fleet is None or not contrary(row.tpot, row.fleet):
         return ""
     return f"but {1 / row.fleet.value:.2f} times the baseline's time in total"
+
+
+def _repeats(count: int) -> str:
+    return "repeat" if count == 1 else "repeats"
 
 
 def _prompts(count: int | None) -> str:
@@ -143,11 +154,7 @@ def _variant_sentence(rows: Sequence[Comparison], total: Overall | None) -> str:
     if same:
         parts.append(f"it makes no significant difference for {_names(same)}")
     if undecided:
-        more = max((row.tpot.more_prompts or 0 for row in undecided if row.tpot), default=0)
-        hint = f" (up to {more} more {_prompts(more)} per test case would settle it)" if more else ""
-        blind = [row for row in undecided if row.tpot and row.tpot.unknown == "blocks"]
-        if blind:
-            hint = f" (this design cannot decide {_names(blind)}: add repeats)"
+        hint = _what_would_settle(undecided)
         parts.append(f"no significant difference is shown for {_names(undecided)}{hint}")
     parts.extend(_withheld(row for row in rows if not row.counts))
     if not parts:
@@ -159,6 +166,18 @@ def _variant_sentence(rows: Sequence[Comparison], total: Overall | None) -> str:
             f" {1 / total.fleet.value:.2f} times the baseline's time in total, which is what you pay for."
         )
     return "; ".join(parts) + "." + bill
+
+
+def _what_would_settle(undecided: Sequence[Comparison]) -> str:
+    ratios = [row.tpot for row in undecided if row.tpot]
+    blind = [row for row in undecided if row.tpot and row.tpot.unknown in ("blocks", "phases")]
+    if blind:
+        return f" (this design cannot decide {_names(blind)}: add repeats)"
+    repeats = max((ratio.more_repeats or 0 for ratio in ratios), default=0)
+    if repeats:
+        return f" (up to {repeats} more {_repeats(repeats)} would settle it)"
+    more = max((ratio.more_prompts or 0 for ratio in ratios), default=0)
+    return f" (up to {more} more {_prompts(more)} per test case would settle it)" if more else ""
 
 
 def _withheld(rows: Iterable[Comparison]) -> Iterator[str]:
@@ -217,6 +236,7 @@ def caveats(
         *said,
         *seam_caveats(seams),
         *_about_design(verdict),
+        *_about_phases(verdict),
         *_about_texts(verdict),
         *_about_numbers(verdict, merged),
         *_about_money(verdict, local),
@@ -231,6 +251,28 @@ def _about_design(verdict: Verdict) -> Iterator[str]:
         yield (
             f"This design cannot decide {', '.join(blind)}: requests ran together, in too few blocks to show"
             " what a block shares. Add repeats."
+        )
+
+
+def _about_phases(verdict: Verdict) -> Iterator[str]:
+    """What a design of phases can tell, with the baseline's own change as the measure."""
+    if not verdict.phases:
+        return
+    own = [level for level in verdict.phases if level.variant == verdict.baselines[0]]
+    values = [level.against_first for level in own if level.against_first is not None]
+    order = ", ".join(level.variant for level in verdict.phases)
+    moved = max((abs(value - 1) for value in values), default=0.0)
+    between = verdict.baselines[0]
+    yield (
+        f"One variant was served after the other, in the phases {order}. {between} itself changed by up to"
+        f" {moved:.1%} between its phases. A steady drift cancels; what is left of its change counts as"
+        " chance, and a change that comes and goes with the phases cannot be told from the draft's effect."
+    )
+    if len(values) <= 2:
+        yield (
+            f"With one phase between two of {between}, drift and chance cannot be told apart: only a"
+            f" difference many times as large as {between}'s own change is decided. Use benchmark.repeats = 2"
+            " or more."
         )
 
 

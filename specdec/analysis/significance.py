@@ -18,10 +18,11 @@ from statistics import fmean, variance
 import numpy as np
 from numpy.typing import NDArray
 
-from specdec.analysis.blocks import BlockSpread, block_spread, shared_share
+from specdec.analysis.blocks import BlockSpread
 from specdec.analysis.distributions import chi_square_quantile, t_quantile
 from specdec.analysis.moderation import NOTHING_COMMON, CommonSpread, common_spread
 from specdec.analysis.pairing import LogRatio, prompt_means
+from specdec.analysis.phases import degrees_of, evenly, phased, share_of, shared_spread
 from specdec.analysis.verdict import Decision, Interval, PairedRatio, Spread
 
 JOINT_LEVEL = 0.98
@@ -80,7 +81,7 @@ def paired_ratio(
     means = prompt_means(row)
     count = len(means)
     center = fmean(means)
-    share = shared_share(row)
+    share, together = share_of(row), "phases" if phased(row) else "blocks"
     bare = PairedRatio(
         value=exp(center),
         interval=None,
@@ -93,14 +94,19 @@ def paired_ratio(
     if count < MIN_PROMPTS:
         return replace(bare, more_prompts=MIN_PROMPTS - count, unknown="prompts")
     if blocks is None and share > 0:
-        return replace(bare, unknown="blocks")
+        return replace(bare, unknown=together)
     moderated, degrees = common.moderate(variance(means), count - 1)
     own = moderated / count
     half, total, degrees = min(_widths(own, degrees, share, blocks, level))
     if half > WIDEST:
-        return replace(bare, unknown="blocks" if share > 0 else "prompts")
+        return replace(bare, unknown=together if share > 0 else "prompts")
     low, high = _bootstrap_mean(np.asarray(means), level, seed)
     interval = Interval(exp(min(low, center - half)), exp(max(high, center + half)), level)
+    if blocks is not None and phased(row):
+        reach = max(abs(center), log(1 + margin) - abs(center))
+        settled = decide(interval, margin) != "undecided"
+        more_repeats = 0 if settled else _more_repeats(row, own, degrees, blocks, level, reach)
+        return replace(bare, interval=interval, more_repeats=more_repeats)
     plan = _Plan(spread=sqrt(total * count), borrowed=degrees - (count - 1), level=level)
     more = 0
     if decide(interval, margin) == "undecided":
@@ -136,7 +142,7 @@ class ReadTogether:
         return cls(
             row_level(len(rows)),
             common_spread([row for _, row in rows]),
-            {group: block_spread(members) for group, members in groups.items()},
+            {group: shared_spread(members) for group, members in groups.items()},
         )
 
     def ratio(self, group: Hashable, row: Sequence[LogRatio]) -> PairedRatio | None:
@@ -153,6 +159,24 @@ def decide(interval: Interval | None, margin: float = MARGIN) -> Decision:
     if interval.low > 1:
         return "helps"
     return "hurts" if interval.high < 1 else "undecided"
+
+
+MOST_REPEATS = 20
+
+
+def _more_repeats(
+    row: Sequence[LogRatio], own: float, degrees: float, blocks: BlockSpread, level: float, reach: float
+) -> int | None:
+    """Further repeats at which the interval of a row in phases has half the width ``reach``; None where
+    ``MOST_REPEATS`` do not do.
+    """
+    probability = (1 + level) / 2
+    had = len({pair.phases[1] for pair in row if pair.phases is not None})
+    for repeats in range(had + 1, MOST_REPEATS + 1):
+        shared = t_quantile(degrees_of(repeats), probability) ** 2 * evenly(repeats) * blocks.most
+        if sqrt(t_quantile(_rounded(degrees), probability) ** 2 * own * had / repeats + shared) <= reach:
+            return repeats - had
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from specdec.analysis.advice import DraftRow as DraftRow
 from specdec.analysis.advice import WindowAdvice as WindowAdvice
 from specdec.analysis.advice import WindowPoint as WindowPoint
 from specdec.analysis.load_verdict import LoadVerdict as LoadVerdict
+from specdec.analysis.phases import PhaseLevel as PhaseLevel
 
 if TYPE_CHECKING:
     from specdec.catalog.prices import NodePrice
@@ -97,7 +98,10 @@ class PairedRatio:
         more_prompts: how many of these are still missing; 0 when the decision stands.
         blocks: blocks that the pairs ran in.
         unknown: what the design cannot show, so that there is no interval: ``prompts`` with fewer than three,
-            ``blocks`` where requests ran together and no row has two blocks; None where there is one.
+            ``blocks`` where requests ran together and no row has two blocks, ``phases`` where variants were
+            served one after the other and too seldom; None where there is one.
+        more_repeats: in a run of phases, how many repeats are still missing, instead of prompts; 0 when the
+            decision stands, None where nobody can tell.
     """
 
     value: float
@@ -107,12 +111,13 @@ class PairedRatio:
     needed_prompts: int | None
     more_prompts: int | None
     blocks: int = 0
-    unknown: Literal["prompts", "blocks"] | None = None
+    unknown: Literal["prompts", "blocks", "phases"] | None = None
+    more_repeats: int | None = None
 
     @property
     def no_interval(self) -> str:
         """Why there is no interval, in three words."""
-        return "too few blocks" if self.unknown == "blocks" else "too few prompts"
+        return f"too few {self.unknown or 'prompts'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,6 +413,7 @@ class Verdict:
         load: the load that all of the above is about, the lowest one of a run with several; None for a run
             of one load.
         loads: up to which load it pays; None for a run of one load.
+        phases: of a run that serves one variant after the other; else empty.
     """
 
     run: str
@@ -434,6 +440,7 @@ class Verdict:
     caveats: tuple[str, ...]
     load: float | None = None
     loads: LoadVerdict | None = None
+    phases: tuple[PhaseLevel, ...] = ()
 
     def measurement(self, variant: str, test_case: str) -> Measurement | None:
         """The measurement of one variant on one test case, if there is one."""

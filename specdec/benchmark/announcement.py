@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from specdec.benchmark.load import WARMUP_TOKENS, measured_requests
+from specdec.experiment.phases import phase_order
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Plan
@@ -40,7 +41,8 @@ def announcement(plan: Plan) -> str:
 
 def seconds(plan: Plan, tpot: float) -> float:
     """About how long a run takes: tokens one after another in each place of a closed loop, or the time in
-    which the requests of an open loop are sent, and variants one after another where they take turns.
+    which the requests of an open loop are sent, and variants one after another where they take turns. Starts
+    of servers between phases are left out.
 
     Args:
         plan: the run.
@@ -49,12 +51,16 @@ def seconds(plan: Plan, tpot: float) -> float:
     loads = plan.loads or (plan.concurrency if plan.rate is None else plan.rate,)
     tokens = [prompt.output_tokens or plan.output_tokens for prompt in plan.prompts]
     each = sum(tokens) / len(tokens) * tpot
-    requests = measured_requests(plan) / len(loads)
+    sequential = plan.schedule == "sequential"
+    # Of one variant, or of one phase.
+    requests = len(plan.prompts) if sequential else measured_requests(plan) / len(loads)
     spent = 0.0
     for load in loads:
         at_once = min(load, requests) if plan.arrival == "closed" else requests
         spent += max(requests / load if plan.arrival != "closed" else 0.0, requests / at_once * each)
     spent += plan.warmup / plan.concurrency * min(WARMUP_TOKENS, plan.output_tokens) * tpot
+    if sequential:
+        return spent * len(phase_order(len(plan.targets), plan.repeats))
     return spent * (1 if plan.schedule == "concurrent" else len(plan.targets))
 
 

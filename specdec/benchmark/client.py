@@ -365,6 +365,7 @@ def _blank(target: Target, job: Job, plan: Plan) -> RequestRecord:
         prompt=job.prompt.id,
         repeat=job.repeat,
         block=job.block,
+        phase=job.phase,
         warmup=job.warmup,
         concurrency=plan.concurrency,
         rate=None if plan.arrival == "closed" or job.block < 0 else plan.rate,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,3 +67,18 @@ def difference(before: Counters | None, after: Counters | None) -> dict[str, Any
         round(after.by_position[p] - before.by_position.get(p, 0.0)) for p in sorted(after.by_position)
     ]
     return {**counted, "accepted_per_position": positions or None, "source": after.source}
+
+
+def summed(differences: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """Several differences as one; None where there is none, or one is not known."""
+    known = [difference for difference in differences if difference is not None]
+    if not known or len(known) < len(differences):
+        return None
+    first, *others = known
+    for other in others:
+        positions = itertools.zip_longest(
+            first["accepted_per_position"] or (), other["accepted_per_position"] or (), fillvalue=0
+        )
+        counted = {name: first.get(name, 0) + other.get(name, 0) for name in _TOTALS if name in first}
+        first = {**first, **counted, "accepted_per_position": [a + b for a, b in positions] or None}
+    return first

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from specdec.benchmark.meeting import ALONE, Share
+from specdec.experiment.phases import phase_order
 from specdec.prompts.sets import Prompt
 
 if TYPE_CHECKING:
@@ -90,6 +91,42 @@ def own_requests(plan: Plan) -> int:
     """Requests that this client sends of a plan that it shares, all variants and the warm-up together."""
     made = [warmup_block(plan), *blocks(plan)]
     return len(plan.targets) * sum(len(block.own) for block in made)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A time in which one variant alone is served.
+
+    Attributes:
+        variant: index of the variant.
+        warmup: requests before the measured ones, as a block.
+        blocks: the measured ones; every prompt once.
+    """
+
+    variant: int
+    warmup: Block
+    blocks: tuple[Block, ...]
+
+
+def phases(plan: Plan) -> Iterator[Phase]:
+    """The phases of a sequential run. Every phase sends the same prompts in the same order, so that what a
+    server's age does to a prompt is the same in all of them.
+    """
+    number = 0
+    visits = [0] * len(plan.targets)
+    for index, variant in enumerate(phase_order(len(plan.targets), plan.repeats)):
+        chosen, visit = random.Random(plan.seed), visits[variant]
+        visits[variant] += 1
+        parts = [_split(prompts, range(visit, visit + 1), plan, chosen) for prompts in _cases(plan)]
+        blocks: list[Block] = []
+        for _, pairs in _in_turn(parts):
+            jobs = (plan.job(prompt, repeat, number) for prompt, repeat in pairs)
+            phased = tuple(replace(job, phase=index) for job in jobs)
+            blocks.append(Block(number, phased, (variant,), plan, visit, held=False))
+            number += 1
+        before = warmup_block(plan)
+        warming = tuple(replace(job, phase=index) for job in before.jobs)
+        yield Phase(variant, replace(before, jobs=warming, order=(variant,)), tuple(blocks))
 
 
 def measured_requests(plan: Plan) -> int:

@@ -21,6 +21,7 @@ from specdec.benchmark.secrecy import Secrets
 from specdec.catalog.models import same_model
 from specdec.errors import BadInputError, Mistake
 from specdec.experiment.loads import load_mistakes
+from specdec.experiment.phases import phase_order, sequential_mistakes
 from specdec.experiment.prompt_fit import misfits
 from specdec.prompts import sets as prompt_sets
 from specdec.text import is_printable, shortened, without_secrets
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 Api = Literal["chat", "completions"]
 """Which route is asked: ``/v1/chat/completions`` or ``/v1/completions``."""
 
-Schedule = Literal["alternate", "concurrent"]
+Schedule = Literal["alternate", "concurrent", "sequential"]
 """``alternate``: variants take turns in blocks. ``concurrent``: all are loaded at once, as in the published
-experiment.
+experiment. ``sequential``: one variant after the other, in phases (``specdec.experiment.phases``).
 """
 
 Arrival = Literal["closed", "poisson", "constant"]
@@ -124,6 +125,7 @@ class Job:
         prompt, repeat: what pairs the variants' records.
         block: see ``RequestRecord``.
         warmup: see ``RequestRecord``.
+        phase: see ``RequestRecord``.
         output_tokens: most tokens to generate.
         fixed_length: whether exactly that many are to come, end-of-sequence ignored.
         temperature: as sent.
@@ -136,6 +138,7 @@ class Job:
     fixed_length: bool
     temperature: float
     warmup: bool = False
+    phase: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +227,8 @@ class Plan:
         )
         if not self.targets:
             mistakes.append(Mistake("targets", [], "none given", "Name at least one"))
+        if self.schedule == "sequential":
+            mistakes.extend(sequential_mistakes(len(self.targets), self.loads))
         if not self.prompts:
             mistakes.append(Mistake("prompts", [], "none left", "Choose test cases that the prompt set has"))
         for name, least in (("output_tokens", 2), ("concurrency", 1), ("repeats", 1), ("warmup", 0)):
@@ -293,6 +298,8 @@ class Plan:
 
         if self.share.together:
             return own_requests(self)
+        if self.schedule == "sequential":
+            return len(phase_order(len(self.targets), self.repeats)) * (self.warmup + len(self.prompts))
         return len(self.targets) * (self.warmup + measured_requests(self))
 
     def at(self, load: float) -> Plan:

@@ -8,8 +8,9 @@ import hashlib
 import os
 import platform
 import re
+import ssl
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
@@ -65,19 +66,24 @@ class ServerGoneError(SpecdecError):
     """One variant's server stopped answering; the run ends."""
 
 
+Switch = Callable[[str], Awaitable[None]]
+"""Has a variant alone be served, by its name, and returns once it answers; raises ``SpecdecError``."""
+
+
 def run(
     plan: Plan,
     folder: Path,
     *,
     interrupted: Run | None = None,
     on_event: Callable[[RunEvent], None] = lambda _: None,
+    switch: Switch | None = None,
 ) -> RunManifest:
     """Carries out a plan.
 
     Each record is appended to ``records.jsonl`` and flushed when its request ends; ``manifest.json`` appears
     at the end, at once or not at all. Ctrl-C ends the run early with status ``interrupted``, a server that is
-    gone with ``failed``; both keep what was measured, and the manifest's ``problem`` says what happened.
-    A run that is killed leaves its records and ``started.json``.
+    gone, or does not come up for its phase, with ``failed``; both keep what was measured, and the manifest's
+    ``problem`` says what happened. A run that is killed leaves its records and ``started.json``.
 
     A plan that clients share is begun when all have met. Each writes its share into a folder beside
     ``folder``, named by the id of the run and its index; member 0 takes in the others' and merges them.
@@ -87,6 +93,8 @@ def run(
         folder: the run's own folder, made if needed; without a run in it.
         interrupted: a run of the same plan, whose whole blocks are taken over and not measured again.
         on_event: told of every step, from the thread that called.
+        switch: called at the start of each phase of a sequential run; None where all servers are there
+            anyway.
 
     Raises:
         SpecdecError: a server does not answer before the run starts, or serves no model to ask for. Nothing
@@ -104,12 +112,15 @@ def run(
         raise BadInputError(
             "run", [Mistake("folder", str(folder), "already holds a run", "Name a new folder")]
         )
+    if plan.schedule == "sequential" and (interrupted is not None or plan.share.together):
+        problem = "is sequential: its phases belong together, in one process"
+        raise BadInputError("run", [Mistake("schedule", plan.run, problem, "Start a new run, by one client")])
     if plan.share.together:
         if interrupted is not None:
             problem = "is shared by several clients, and cannot go on where it was interrupted"
             raise BadInputError("resume", [Mistake("run", plan.run, problem, "Start a new run")])
         return asyncio.run(_together(plan, folder, on_event))
-    return asyncio.run(_Run(plan, folder, interrupted, on_event, Unaccompanied()).execute())
+    return asyncio.run(_Run(plan, folder, interrupted, on_event, Unaccompanied(), switch).execute())
 
 
 async def _together(plan: Plan, folder: Path, on_event: Callable[[RunEvent], None]) -> RunManifest:
@@ -146,8 +157,12 @@ class _Run:
         interrupted: Run | None,
         on_event: Callable[[RunEvent], None],
         meeting: Meeting,
+        switch: Switch | None = None,
     ) -> None:
         self._meeting = meeting
+        self._switch = switch
+        self._sequential = plan.schedule == "sequential"
+        self._of_phases: dict[int, list[dict[str, Any] | None]] = defaultdict(list)
         self._plan = plan
         self._folder = folder
         self._on_event = on_event
@@ -159,7 +174,7 @@ class _Run:
         self._hash = hashlib.sha256()
         self._secrets = plan.secrets
         self._fields = Fields()
-        self._blocks = list(load.blocks(plan))
+        self._blocks = [] if self._sequential else list(load.blocks(plan))
         self._points = Points(plan, self._blocks)
         self._earlier = None if interrupted is None else earlier(plan, interrupted, self._blocks)
         self._seams = () if interrupted is None else interrupted.manifest.seams
@@ -169,10 +184,14 @@ class _Run:
             self._clock_shift = self._earlier.clock_shift(datetime.now(UTC), perf_counter())
 
     async def execute(self) -> RunManifest:
+        plan, tls = self._plan, self._plan.tls()
+        if self._sequential and self._switch is not None:
+            await self._switch(plan.targets[0].variant)
         started = utc_now()
         self._on_event(RunEvent("asking the servers what they serve", 0, self._plan.total))
-        plan, tls = self._plan, self._plan.tls()
-        targets = await asyncio.gather(*(served(target, plan, tls) for target in plan.targets))
+        asked = plan.targets[:1] if self._sequential else plan.targets
+        told = await asyncio.gather(*(served(target, plan, tls) for target in asked))
+        targets = [*told, *plan.targets[len(told) :]]
         self._require_same_models(targets)
         self._clients = [
             Client(target, plan.timeouts, plan.headers, fields=self._fields, tls=tls) for target in targets
@@ -187,14 +206,19 @@ class _Run:
             with (self._folder / RECORDS).open("x", encoding="utf-8") as self._file:
                 try:
                     self._take_over()
-                    await self._turns(load.warmup_block(self._plan))
-                    before = await self._scrape()
-                    await self._measure()
-                    after = await self._scrape()
+                    if self._sequential:
+                        await self._in_phases(targets, tls)
+                    else:
+                        await self._turns(load.warmup_block(self._plan))
+                        before = await self._scrape()
+                        await self._measure()
+                        after = await self._scrape()
                 except asyncio.CancelledError:
                     status, problem = "interrupted", "Ctrl-C or a request to end (SIGTERM)"
                 except MemberLostError as lost:
                     status, problem = "failed", str(lost)
+                except SpecdecError as error:
+                    status, problem = "failed", ". ".join(filter(None, (str(error), error.remedy)))
                 except ExceptionGroup as group:
                     gone = _first_of(group, ServerGoneError) or _first_of(group, MemberLostError)
                     if gone is None:
@@ -212,6 +236,32 @@ class _Run:
                 client.close()
         self._on_event(RunEvent(status, self._done, self._plan.total))
         return manifest
+
+    async def _in_phases(self, targets: list[Target], tls: ssl.SSLContext) -> None:
+        """One server at a time, as often as the plan says.
+
+        Raises:
+            SpecdecError: a server did not come up.
+        """
+        plan = self._plan
+        for number, phase in enumerate(load.phases(plan)):
+            index = phase.variant
+            if number:
+                variant = plan.targets[index].variant
+                self._on_event(RunEvent(f"phase {number + 1}: {variant}", self._done, plan.total))
+                if self._switch is not None:
+                    await self._switch(variant)
+                targets[index] = await served(plan.targets[index], plan, tls)
+                self._clients[index].close()
+                self._clients[index] = Client(
+                    targets[index], plan.timeouts, plan.headers, fields=self._fields, tls=tls
+                )
+            await self._turns(phase.warmup)
+            before = await _counters(self._clients[index])
+            for block in phase.blocks:
+                await self._turns(block)
+            counted = counters.difference(before, await _counters(self._clients[index]))
+            self._of_phases[index].append(counted)
 
     def _require_same_models(self, targets: Sequence[Target]) -> None:
         before = {} if self._earlier is None else self._earlier.manifest.variants
@@ -355,6 +405,8 @@ class _Run:
             counted[target.variant] = (
                 counters.difference(before[index], after[index]) if own and before and after else None
             )
+            if self._sequential and shared[target.url] == 1:
+                counted[target.variant] = counters.summed(self._of_phases[index])
         return RunManifest(
             run=plan.run,
             status=status,

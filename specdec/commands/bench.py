@@ -95,8 +95,9 @@ _CHANGEABLE = (
 )
 @click.option(
     "--schedule",
-    type=click.Choice(["alternate", "concurrent"]),
-    help="Take turns, or load all at once.  [default: alternate]",
+    type=click.Choice(["alternate", "concurrent", "sequential"]),
+    help="Take turns, load all at once, or one after the other with the first target in between."
+    "  [default: alternate]",
 )
 @click.option(
     "--arrival",

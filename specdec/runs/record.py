@@ -81,6 +81,7 @@ class RequestRecord:
         prompt: prompt id, unique in its set; variants are paired by (prompt, repeat).
         repeat: 0-based repetition of the same prompt.
         block: 0-based alternation block the request ran in; -1 for warm-up.
+        phase: 0-based phase of a run that serves one variant after the other; None in other runs.
         warmup: excluded from every metric: sent before the measured ones, or beside them to keep the load up
             (``block`` is then theirs).
         concurrency: requests in flight by design (closed loop).
@@ -148,6 +149,7 @@ class RequestRecord:
     note: str | None = None
     unread: str | None = None
     buffer_bytes: int | None = None
+    phase: int | None = None
     schema: int = field(default=SCHEMA)
 
     @property

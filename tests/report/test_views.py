@@ -215,6 +215,22 @@ def test_the_schedule_is_the_runs_own(tmp_path: Path, schedule: str, words: str)
     assert ("alternate in" in text) == (schedule == "alternate")
 
 
+def test_a_run_in_phases_shows_them_with_how_far_the_baseline_moved(tmp_path: Path) -> None:
+    lines = [
+        replace(line, phase=2 * line.repeat + (line.variant != "baseline"))
+        for line in records(cases=CASES[:2], tokens=20)
+        if line.variant == "baseline" or line.repeat == 0
+    ]
+    environment = {"load": {"schedule": "sequential"}}
+    text = write(write_run(tmp_path / RUN, lines, environment=environment)).markdown.read_text(
+        encoding="utf-8"
+    )
+    assert "served one after the other, in 3 phases" in text
+    assert "paired by prompt and the phases of the baseline before and after" in text
+    assert "| 2 | speculative |" in text
+    assert "drift and chance cannot be told apart" in text
+
+
 def test_intervals_are_called_what_they_are(written: Written, html: str) -> None:
     made = "the wider of moderated t and bootstrap over prompts"
     assert made in html

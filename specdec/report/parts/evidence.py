@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, cast
 
 from specdec.report.content import Cell, Section, Table, Text, cell, columns
@@ -132,7 +133,8 @@ def method(view: View) -> Section:
         ),
         (
             f"{_schedule(view)} {len({r.block for r in measured})} blocks, and are paired by prompt and"
-            f" repeat; {len({r.prompt for r in measured})} prompts, up to"
+            f" {'the phases of the baseline before and after' if view.verdict.phases else 'repeat'};"
+            f" {len({r.prompt for r in measured})} prompts, up to"
             f" {max((r.repeat for r in measured), default=-1) + 1} repeats each."
         ),
         (
@@ -161,8 +163,27 @@ def method(view: View) -> Section:
         "method",
         "How it was measured",
         points=tuple(points),
-        tables=(Table("Variants", heads, variants), *tables),
+        tables=(Table("Variants", heads, variants), *_phases(view), *tables),
     )
+
+
+def _phases(view: View) -> Iterator[Table]:
+    """When each variant was served, and how far the same variant's later phases are from its first."""
+    if not view.verdict.phases:
+        return
+    heads = columns(">Phase", "Variant", ">Middle, min", ">Requests", ">TPOT, ms", ">Against its first")
+    rows = (
+        (
+            str(level.phase + 1),
+            level.variant,
+            f"{level.minutes:.1f}",
+            str(level.requests),
+            "n/a" if level.tpot is None else f"{1e3 * level.tpot:.2f}",
+            "n/a" if level.against_first is None else f"{level.against_first:.3f}x",
+        )
+        for level in view.verdict.phases
+    )
+    yield Table("Phases", heads, tuple(tuple(map(cell, row)) for row in rows))
 
 
 def _schedule(view: View) -> str:
@@ -174,6 +195,8 @@ def _schedule(view: View) -> str:
             )
         case {"schedule": "alternate"}:
             return "Variants alternate in"
+        case {"schedule": "sequential"}:
+            return f"Variants are served one after the other, in {len(view.verdict.phases)} phases and"
         case _:
             return "Variants are measured in"
 
