@@ -11,6 +11,7 @@ from charts.llmperf import LlmPerf
 from charts.model_staging import ModelStaging
 from charts.model_storage import ModelStorage
 from charts.namespace import Namespace
+from charts.phase_access import PhaseAccess
 from charts.vllm_service import VllmService
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ def build(experiment: Experiment, *, region: str, bucket: str) -> dict[str, cdk8
     """Every chart of the experiment in one region, in the order in which they are applied.
 
     Keys: ``namespace``, ``device-claims`` (absent with the device plugin), ``model-storage``,
-    ``model-staging``, one for each variant by its service name, ``llmperf``.
+    ``model-staging``, one for each variant by its service name, ``phases`` (where variants are served one
+    after the other), ``llmperf``.
 
     Args:
         experiment: a checked experiment.
@@ -52,5 +54,7 @@ def build(experiment: Experiment, *, region: str, bucket: str) -> dict[str, cdk8
         charts[variant.service] = VllmService(
             app, variant.service, experiment=experiment, variant=variant, region=region, bucket=bucket
         )
+    if experiment.sequential:
+        charts["phases"] = PhaseAccess(app, "phases", experiment=experiment)
     charts["llmperf"] = LlmPerf(app, "llmperf", experiment=experiment, region=region, bucket=bucket)
     return charts

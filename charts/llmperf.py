@@ -38,7 +38,7 @@ from charts.objects import (
     quantities,
     restricted,
 )
-from charts.vllm_service import STAGING_SECONDS
+from charts.vllm_service import GRACE_SECONDS, STAGING_SECONDS
 from specdec.catalog.sources import PYTHON_IMAGE
 from specdec.errors import BadInputError, Mistake
 from specdec.experiment.prompt_fit import misfits
@@ -188,6 +188,7 @@ class LlmPerf(cdk8s.Chart):
             ),
             "STACK": experiment.stack_name(region),
             **_together(experiment.benchmark.clients),
+            **_phases(experiment),
             # A server waits for its weights before it starts.
             "WAIT_SECONDS": str(experiment.serving.startup_minutes * 60 + STAGING_SECONDS),
             **experiment.network.benchmark(region),
@@ -262,6 +263,17 @@ def _indexed(clients: int) -> dict[str, Any]:
     if clients == 1:
         return {}
     return {"completion_mode": "Indexed", "completions": clients, "parallelism": clients}
+
+
+def _phases(experiment: Experiment) -> dict[str, str]:
+    """What a pod that serves one variant after the other has to know of its Deployments."""
+    if not experiment.sequential:
+        return {}
+    names = {variant.name: variant.service for variant in experiment.variants}
+    return {
+        "DEPLOYMENTS": json.dumps(names, separators=(",", ":"), sort_keys=True),
+        "LEAVE_SECONDS": str(GRACE_SECONDS),
+    }
 
 
 def _prompt_parts(text: str) -> dict[str, str]:

@@ -77,6 +77,9 @@ UNPRIVILEGED: Object = {
 """Security context of everything beside the server."""
 
 DRAIN_SECONDS = 120
+GRACE_SECONDS = DRAIN_SECONDS + 60
+"""After which the kubelet ends a server that was told to leave."""
+
 STAGING_SECONDS = 2 * 3600
 """How long a server waits for its models before it gives up and is restarted."""
 
@@ -141,7 +144,8 @@ def deployment_spec(
     """
     selector = labels(variant.service, "server")
     return {
-        "replicas": 1,
+        # Where one is served after the other, the first phase is the baseline's; the benchmark goes on.
+        "replicas": int(not experiment.sequential or variant.name == experiment.baseline.name),
         # A rolling update would wait for devices that only the old pod can free.
         "strategy": {"type": "Recreate"},
         "progressDeadlineSeconds": experiment.serving.startup_minutes * 60 + STAGING_SECONDS + 600,
@@ -181,7 +185,7 @@ def _pod(experiment: Experiment, variant: Variant, *, region: str, bucket: str, 
         "nodeSelector": {INSTANCE_TYPE_LABEL: experiment.capacity.instance_type},
         **extra,
         "serviceAccountName": SERVER,
-        "terminationGracePeriodSeconds": DRAIN_SECONDS + 60,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
         "tolerations": [{"key": "aws.amazon.com/neuron", "operator": "Exists", "effect": "NoSchedule"}],
         "volumes": [
             {"name": "scripts", "configMap": {"name": scripts, "defaultMode": 0o555}},

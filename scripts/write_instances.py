@@ -7,6 +7,7 @@ uv run python scripts/write_instances.py --check  # exit 1 if the page is stale;
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +57,34 @@ def facts() -> Iterator[str]:
         )
 
 
+def guesses() -> Iterator[str]:
+    """What of the instances nobody has been seen to try."""
+    yield "\nNot tried by anybody who wrote of it, so look there first if a pod does not start:\n"
+    for instance in INSTANCES.values():
+        if instance.unverified:
+            yield item(f"{instance.type}: {'; '.join(instance.unverified)}")
+
+
+def elsewhere() -> Iterator[str]:
+    """Whether graphs can be compiled before an accelerator is rented."""
+    yield "\n## Compiling elsewhere\n"
+    for words in dict.fromkeys(stack.compile_elsewhere for stack in STACKS.values()):
+        names = [f"`{stack.name}`" for stack in STACKS.values() if stack.compile_elsewhere == words]
+        yield item(f"{', '.join(names)}: {words}.")
+    yield (
+        "\nSo no job compiles on a plain node: every experiment has a variant with a draft, which has to"
+        "\ncompile on the accelerator anyway, and the baseline compiles beside it at no cost of its own."
+        "\nOne after the other it costs the minutes of one first start, once: the artifact is kept."
+    )
+
+
+def item(text: str) -> str:
+    """An item of a list, wrapped as prose is."""
+    return textwrap.fill(
+        f"- {text}", 100, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+    )
+
+
 def price(instance: Instance) -> str:
     """What a node has been seen to cost, how, where and when."""
     seen = next(filter(None, (known_price(instance.type, way) for way in instance.purchases)), None)
@@ -77,14 +106,14 @@ def cell(instance: Instance, stack: ServingStack, support: ModeSupport | None) -
 
 def page() -> str:
     """The whole page."""
-    lines = [HEAD, *facts(), EVIDENCE]
+    lines = [HEAD, *facts(), *guesses(), EVIDENCE]
     lines.append(f"| instance | stack | no draft | {' | '.join(MODES)} |")
     lines.append("| --- | --- | --- |" + " --- |" * len(MODES))
     for instance in INSTANCES.values():
         for stack in STACKS.values():
             cells = [cell(instance, stack, stack.support(mode)) for mode in (None, *MODES)]
             lines.append(f"| {instance.type} | {stack.name} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *elsewhere()]) + "\n"
 
 
 def main() -> int:

@@ -304,6 +304,7 @@ class ExperimentStack(cdk.Stack):
             cluster=cluster,
             system_nodes=system_nodes,
             workloads=workloads,
+            in_turn=experiment.sequential,
         )
         loaded = prompts.load(experiment.benchmark.prompts)
         Dashboards(

@@ -35,6 +35,7 @@ class Alarms(Construct):
         cluster: the cluster.
         system_nodes: the nodes that are not accelerator nodes.
         workloads: the servers.
+        in_turn: whether one server is there after the other, so that one of them is enough.
         unready_minutes: how long a service may be unready while accelerator nodes are up; has to cover a
             first compile.
         accelerator_hours: how long accelerator nodes may be up without a break, at most 24.
@@ -52,6 +53,7 @@ class Alarms(Construct):
         cluster: AnyCluster,
         system_nodes: SystemNodes,
         workloads: Workloads,
+        in_turn: bool = False,
         unready_minutes: int = 120,
         accelerator_hours: int = 12,
     ) -> None:
@@ -66,17 +68,21 @@ class Alarms(Construct):
                     f" {_MAX_EVALUATION.to_seconds():g} s"
                 )
         named = {"ClusterName": cluster.name}
+        servers = {server.variant: (server.name,) for server in workloads.servers}
+        if in_turn:
+            servers = {"servers": tuple(server.name for server in workloads.servers)}
         self.unready = {
-            server.variant: self._alarm(
-                f"Unready{''.join(part.title() for part in server.variant.split('-'))}",
-                _ready_or_no_nodes(named, workloads.namespace, server.name, system_nodes.count),
-                f"{server.name} has had no ready pod for {unready_minutes} minutes although accelerator"
-                f" nodes are up. Look at: kubectl describe deployment {server.name} -n {workloads.namespace}",
+            what: self._alarm(
+                f"Unready{''.join(part.title() for part in what.split('-'))}",
+                _ready_or_no_nodes(named, workloads.namespace, names, system_nodes.count),
+                f"{' or '.join(names)} has had no ready pod for {unready_minutes} minutes although"
+                f" accelerator nodes are up. Look at: kubectl describe deployment {' '.join(names)} -n"
+                f" {workloads.namespace}",
                 threshold=1,
                 below=True,
                 periods=max(1, unready_minutes // 5),
             )
-            for server in workloads.servers
+            for what, names in servers.items()
         }
         self.neuron_errors = self._alarm(
             "NeuronErrors",
@@ -180,19 +186,25 @@ class Alarms(Construct):
 
 
 def _ready_or_no_nodes(
-    cluster: Mapping[str, str], namespace: str, service: str, system_nodes: int
+    cluster: Mapping[str, str], namespace: str, services: tuple[str, ...], system_nodes: int
 ) -> cloudwatch.MathExpression:
-    """Ready replicas, or 1 while there is no accelerator node for the service to run on."""
+    """Ready replicas of all services, or 1 while there is no accelerator node for them to run on."""
     period = Duration.minutes(5)
+    ready = {
+        "ready" if number == 1 else f"ready{number}": insights.REPLICAS_READY.metric(
+            {**cluster, "Namespace": namespace, "PodName": service}, statistic="Maximum", period=period
+        )
+        for number, service in enumerate(services, 1)
+    }
+    # A Deployment that is scaled to 0 may have no metric, and a sum with a missing one would be missing.
+    total = "ready" if len(ready) == 1 else " + ".join(f"FILL({name}, 0)" for name in ready)
     return cloudwatch.MathExpression(
-        expression=f"IF(nodes > {system_nodes}, ready, 1)",
+        expression=f"IF(nodes > {system_nodes}, {total}, 1)",
         using_metrics={
             "nodes": insights.NODE_COUNT.metric(cluster, statistic="Minimum", period=period),
-            "ready": insights.REPLICAS_READY.metric(
-                {**cluster, "Namespace": namespace, "PodName": service}, statistic="Maximum", period=period
-            ),
+            **ready,
         },
-        label=f"{service} ready",
+        label=f"{', '.join(services)} ready",
         period=period,
     )
 

@@ -69,6 +69,7 @@ class Instance:
         quota_blocks: Service Quotas code of concurrent Capacity Blocks; None where no such quota is known.
         largest_prefill: most prompt tokens of one prefill step that have loaded; None where none failed.
         steps: published decode times without speculation.
+        unverified: what of it nobody has been seen to try, a sentence each: guesses that a person meets.
         source: where the figures were read, with the date.
     """
 
@@ -93,6 +94,7 @@ class Instance:
     quota_blocks: str | None
     largest_prefill: int | None = None
     steps: tuple[PlainStep, ...] = ()
+    unverified: tuple[str, ...] = ()
     source: str
 
     @property

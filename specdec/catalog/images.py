@@ -52,6 +52,21 @@ _NXDI_START = (10.0, 30.0)
 _NATIVE_START = (2.0, 9.0)
 """Cold starts of 135 to 491 seconds, Qwen3-32B 214 (foxl-ai/kiln @f5a7faf, 2026-10-07). A draft adds."""
 
+_NXDI_RESTART = (1.0, 10.0)
+"""Loading alone took 15 to 72 seconds there; at worst as long as the shortest compile, which weights of twice
+the size may take to be sharded."""
+
+_NATIVE_RESTART = (1.8, 9.0)
+"""107 seconds warm, Qwen3-8B (foxl-ai/kiln @f5a7faf, 2026-10-07); at worst as a cold start, since a cache
+that was not reused has been reported (aws-neuron-sdk#1368)."""
+
+_NXDI_ELSEWHERE = "not documented: NxD Inference's own guides compile on the instance that serves"
+
+_NATIVE_ELSEWHERE = (
+    "without a draft only: VLLM_NEURON_CPU_COMPILE, which does not support speculative decoding (Neuron docs,"
+    " vllm-neuron/docs/design/compilation/cpu_compilation.md, 2026-06-22, read 2026-12-01)"
+)
+
 _EAGLE3 = ModeSupport(
     method="eagle3",
     on={"trn2.48xlarge": "published", "trn2.3xlarge": "measured"},
@@ -115,6 +130,8 @@ STACKS = {
             host_copies=_NXDI_COPIES,
             start_minutes=_NXDI_START,
             scheduled_acceptance=_NXDI_SCHEDULE,
+            restart_minutes=_NXDI_RESTART,
+            compile_elsewhere=_NXDI_ELSEWHERE,
             defects=(
                 "V0 engine: end of support announced 2025-12-16",
                 "a speculative server decodes greedily whatever temperature is asked for",
@@ -157,6 +174,8 @@ STACKS = {
             host_copies=_NXDI_COPIES,
             start_minutes=_NXDI_START,
             scheduled_acceptance=_NXDI_SCHEDULE,
+            restart_minutes=_NXDI_RESTART,
+            compile_elsewhere=_NXDI_ELSEWHERE,
             defects=(
                 "no plain draft model",
                 "vLLM 0.11 to 0.13 refuse method draft_model",
@@ -199,6 +218,8 @@ STACKS = {
             host_copies=_NXDI_COPIES,
             start_minutes=_NXDI_START,
             scheduled_acceptance=_NXDI_SCHEDULE,
+            restart_minutes=_NXDI_RESTART,
+            compile_elsewhere=_NXDI_ELSEWHERE,
             defects=(
                 "no plain draft model (known issue 5 of the V1 guide)",
                 "last image with NxD Inference, which is in maintenance",
@@ -231,6 +252,8 @@ STACKS = {
             host_copies=_NATIVE_COPIES,
             start_minutes=_NATIVE_START,
             scheduled_acceptance=_NATIVE_SCHEDULE,
+            restart_minutes=_NATIVE_RESTART,
+            compile_elsewhere=_NATIVE_ELSEWHERE,
             samples=True,
             defects=("no plain draft model", "compile cache not reused (aws-neuron-sdk#1368)"),
             sources=(_DLC, _MIGRATION, _EAGLE3_DESIGN, "aws-neuron/aws-neuron-sdk#1368"),
@@ -254,6 +277,8 @@ STACKS = {
             host_copies=_NATIVE_COPIES,
             start_minutes=_NATIVE_START,
             scheduled_acceptance=_NATIVE_SCHEDULE,
+            restart_minutes=_NATIVE_RESTART,
+            compile_elsewhere=_NATIVE_ELSEWHERE,
             samples=True,
             defects=(
                 "no plain draft model",
@@ -299,6 +324,8 @@ STACKS = {
             host_copies=_NATIVE_COPIES,
             start_minutes=_NATIVE_START,
             scheduled_acceptance=_NATIVE_SCHEDULE,
+            restart_minutes=_NATIVE_RESTART,
+            compile_elsewhere=_NATIVE_ELSEWHERE,
             # The default since 2.33; named so that the artifact's key says which route compiled it.
             environment={"VLLM_NEURON_BACKEND": "neuron_native"},
             samples=True,

@@ -18,6 +18,8 @@ _TRN2_BLOCKS = "L-64569A79"
 
 _KILN = "foxl-ai/kiln, bench/results/2026-10-07-* @f5a7faf: vllm-neuron 0.24, SDK 2.32, batch 1"
 
+_AS_TRN2 = "pods and claim sizes, taken to be those of trn2.48xlarge"
+
 INSTANCES = {
     instance.type: instance
     for instance in (
@@ -109,10 +111,8 @@ INSTANCES = {
             quota_on_demand=_TRN_QUOTA,
             quota_spot=_TRN_SPOT_QUOTA,
             quota_blocks=_TRN2_BLOCKS,
-            source=(
-                "AWS Neuron SDK docs, trn2-arch.rst at 81ce03ae (2026-08-21); pods and claim sizes taken to"
-                " be those of trn2.48xlarge, not read"
-            ),
+            unverified=(_AS_TRN2,),
+            source="AWS Neuron SDK docs, trn2-arch.rst at 81ce03ae (2026-08-21)",
         ),
         Instance(
             type="trn2.3xlarge",
@@ -163,11 +163,15 @@ INSTANCES = {
                     source=f"{_KILN}, eagle3-trn2-llama31: 99.2 tokens a second",
                 ),
             ),
+            unverified=(
+                "5120 MiB in 2 MiB pages, the EKS guide's figure for nodes with EFA: that a pod needs some"
+                " has been seen, how many has not",
+                "a claim of the one device without attributes: the DRA docs name the type and show no claim",
+            ),
             source=(
                 "foxl-ai/kiln docs/research/trn2-trn3.md @a04d1fa (EC2 API, 2026-10-03); chip figures of"
                 f" Trainium2; {_PODS}; a prefill chunk of 8192 did not load and one of 2048 did (kiln"
-                " @f5a7faf, 2026-10-07); pods need 2 MiB pages: littlemex/zenn, eks-neuron-trainium (2026);"
-                " how many is the EKS guide's figure for EFA nodes, not tried"
+                " @f5a7faf, 2026-10-07); pods need 2 MiB pages: littlemex/zenn, eks-neuron-trainium (2026)"
             ),
         ),
         Instance(
@@ -188,10 +192,8 @@ INSTANCES = {
             quota_on_demand=_TRN_QUOTA,
             quota_spot=_TRN_SPOT_QUOTA,
             quota_blocks=None,
-            source=(
-                f"AWS Neuron SDK docs, trn1-arch.rst at 81ce03ae (2026-08-21); {_PODS}; claim sizes taken to"
-                " be those of trn2.48xlarge, not read"
-            ),
+            unverified=("claim sizes, taken to be those of trn2.48xlarge",),
+            source=f"AWS Neuron SDK docs, trn1-arch.rst at 81ce03ae (2026-08-21); {_PODS}",
         ),
         Instance(
             type="inf2.48xlarge",
@@ -212,9 +214,13 @@ INSTANCES = {
             quota_on_demand="L-1945791B",
             quota_spot="L-B5D1601B",
             quota_blocks=None,
+            unverified=(
+                "which sets of devices are neighbours",
+                "the quotas' codes, Running On-Demand and All Inf Spot: general knowledge, not looked up",
+            ),
             source=(
                 f"AWS Neuron SDK docs, inf2-arch.rst at 81ce03ae (2026-08-21); {_PODS}; the DRA docs name"
-                " Trainium alone; quota: Running On-Demand and All Inf Spot, general knowledge, not looked up"
+                " Trainium alone"
             ),
         ),
     )

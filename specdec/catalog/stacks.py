@@ -87,6 +87,8 @@ class ServingStack:
         start_minutes: minutes of a first start, compiling included, shortest and longest seen.
         scheduled_acceptance: what is known of having its server keep proposals by a schedule, whatever they
             are; no stack of the catalogue documents it.
+        restart_minutes: minutes of a start with the artifact of an earlier one, shortest and longest seen.
+        compile_elsewhere: what its documents say of compiling on a node without accelerators, with source.
         samples: whether it samples at a temperature above 0 with a draft too.
         environment: what every server of it is told beside what its generation needs.
         defects: what is known to go wrong.
@@ -108,6 +110,8 @@ class ServingStack:
     host_copies: float
     start_minutes: tuple[float, float]
     scheduled_acceptance: str
+    restart_minutes: tuple[float, float]
+    compile_elsewhere: str
     samples: bool = False
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     defects: tuple[str, ...]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from specdec import console
+from specdec.catalog.instances import INSTANCES
 from specdec.commands.options import experiment_option, hours_option, json_option, one_of, region_option
 from specdec.commands.workload import today, workload_of
 from specdec.errors import EXIT_OK
@@ -97,6 +98,8 @@ def _candidate(candidate: Candidate) -> None:
         console.show(f"    node price: {candidate.price}")
     if candidate.block and nodes is not None:
         console.show(f"    a Capacity Block is paid in full: 24 hours are {24 * nodes:.2f} USD")
+    for guess in INSTANCES[candidate.instance_type].unverified if candidate.own else ():
+        console.show(f"    not verified: {guess}")
     if candidate.hours is not None:
         money = f", {candidate.usd[0]:.2f} to {candidate.usd[1]:.2f} USD" if candidate.usd else ""
         console.show(

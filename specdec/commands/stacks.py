@@ -64,6 +64,7 @@ def _show(stack: ServingStack) -> None:
         places = ", ".join(f"{evidence} on {instance}" for instance, evidence in support.on.items())
         targets = f" for {', '.join(support.targets)}" if support.targets else ""
         console.show(f"  {mode:10} {places}{targets}: {support.note}")
+    console.show(f"  compiling elsewhere: {stack.compile_elsewhere}")
     for title, lines in (("defect", stack.defects), ("source", stack.sources)):
         for line in lines:
             console.show(f"  {title:10} {line}")

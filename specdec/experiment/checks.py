@@ -11,11 +11,12 @@ from specdec.catalog.offers import OFFERS
 from specdec.errors import Mistake
 from specdec.experiment.loads import load_mistakes
 from specdec.experiment.models import with_own
+from specdec.experiment.phases import sequential_mistakes
 from specdec.experiment.registry import check
 from specdec.prompts.long import LENGTHS
 
 if TYPE_CHECKING:
-    from specdec.experiment.fields import Benchmark, Capacity, ModelFacts, Placement, Serving, Variant
+    from specdec.experiment.fields import Benchmark, Capacity, Guards, ModelFacts, Placement, Serving, Variant
 
 
 @check
@@ -175,6 +176,36 @@ def _rate_goes_with_arrival(benchmark: Benchmark) -> Iterator[Mistake]:
             None,
             f"is missing, and arrival is {benchmark.arrival!r}",
             "Give requests per second and variant",
+        )
+
+
+@check
+def _phases(benchmark: Benchmark, guards: Guards, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+    if benchmark.schedule != "sequential":
+        return
+    yield from sequential_mistakes(len(variants), benchmark.loads, prefix="benchmark.")
+    if "llmperf" in benchmark.lanes:
+        yield Mistake(
+            "benchmark.lanes",
+            list(benchmark.lanes),
+            "holds llmperf, which asks all services in one go, and schedule is sequential",
+            'Use lanes = ["exact"]',
+        )
+    if benchmark.clients > 1:
+        yield Mistake(
+            "benchmark.clients",
+            benchmark.clients,
+            "is more than the one client that switches the services, and schedule is sequential",
+            "Use clients = 1",
+        )
+    stopped = guards.scale_down_every_hours or guards.scale_down_at is not None
+    if not stopped and guards.notify is None:
+        yield Mistake(
+            "guards.notify",
+            None,
+            "is missing, no guard stops the nodes, and schedule is sequential: a server that does not come up"
+            " for its phase would leave paid nodes, and nobody would hear of it",
+            "Name who is told, or set guards.scale_down_every_hours",
         )
 
 

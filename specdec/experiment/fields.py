@@ -18,6 +18,7 @@ from specdec.catalog.prices import NodePrice, price_for
 from specdec.catalog.regions import zones_of
 from specdec.experiment.models import with_own
 from specdec.experiment.network_section import Network
+from specdec.experiment.phases import nodes_for
 from specdec.experiment.sections import (
     NAME,
     Account,
@@ -154,9 +155,15 @@ class Experiment(Section):
 
     @property
     def nodes_needed(self) -> int:
-        """Accelerator nodes that hold all variants at once. Claims are powers of two and leave no gaps."""
-        devices = sum(self.settings(variant).devices for variant in self.variants)
-        return -(-devices // INSTANCES[self.capacity.instance_type].devices)
+        """Accelerator nodes that hold what is served at once: all variants, or the largest one where they are
+        served one after the other. Claims are powers of two and leave no gaps.
+        """
+        return nodes_for(self.serving, self.variants, self.benchmark, self.instance)
+
+    @property
+    def sequential(self) -> bool:
+        """Whether one variant is served after the other."""
+        return self.benchmark.schedule == "sequential"
 
     def stack_name(self, region: str) -> str:
         """CloudFormation stack and dashboard name in one region, and of its cluster unless one exists."""

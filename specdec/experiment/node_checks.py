@@ -9,10 +9,11 @@ from specdec.catalog.images import STACKS
 from specdec.catalog.instances import INSTANCES
 from specdec.errors import Mistake
 from specdec.experiment.models import with_own
+from specdec.experiment.phases import nodes_for
 from specdec.experiment.registry import check
 
 if TYPE_CHECKING:
-    from specdec.experiment.fields import Capacity, ModelFacts, Serving, Variant
+    from specdec.experiment.fields import Benchmark, Capacity, ModelFacts, Serving, Variant
 
 
 @check
@@ -122,16 +123,26 @@ def _logical_cores(serving: Serving, capacity: Capacity) -> Iterator[Mistake]:
 
 
 @check
-def _nodes(serving: Serving, capacity: Capacity, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
+def _nodes(
+    serving: Serving, capacity: Capacity, variants: tuple[Variant, ...], benchmark: Benchmark
+) -> Iterator[Mistake]:
     instance = INSTANCES.get(capacity.instance_type)
     if instance is None:
         return
     sizes = [serving.settings(variant).devices for variant in variants]
     if any(size > instance.devices for size in sizes):
         return
-    # Claims are powers of two, so they fill nodes without gaps.
-    need = -(-sum(sizes) // instance.devices)
+    need = nodes_for(serving, variants, benchmark, instance)
     words = f"holds {instance.devices} devices a node, the variants take {' + '.join(map(str, sizes))}"
+    if benchmark.schedule == "sequential":
+        words += ", one after the other"
+        if capacity.desired_nodes > need:
+            yield Mistake(
+                "capacity.desired_nodes",
+                capacity.desired_nodes,
+                f"is more than the {need} that variants served one after the other use, and all are paid",
+                f"Use {need}, or 0 to start without accelerators",
+            )
     if need > capacity.max_nodes:
         yield Mistake(
             "capacity.max_nodes",

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from specdec.errors import Mistake
+
+if TYPE_CHECKING:
+    from specdec.catalog.chips import Instance
+    from specdec.experiment.sections import Benchmark, Serving, Variant
 
 
 def phase_order(variants: int, repeats: int) -> tuple[int, ...]:
@@ -16,6 +21,12 @@ def phase_order(variants: int, repeats: int) -> tuple[int, ...]:
     """
     others = range(1, variants)
     return (0, *(index for _ in range(repeats) for other in others for index in (other, 0)))
+
+
+def nodes_for(serving: Serving, variants: Sequence[Variant], benchmark: Benchmark, instance: Instance) -> int:
+    """Accelerator nodes that the services served at once take."""
+    sizes = [serving.settings(variant).devices for variant in variants]
+    return -(-(max(sizes) if benchmark.schedule == "sequential" else sum(sizes)) // instance.devices)
 
 
 def sequential_mistakes(variants: int, loads: Sequence[float], *, prefix: str = "") -> Iterator[Mistake]:

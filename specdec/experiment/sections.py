@@ -420,9 +420,13 @@ class Benchmark(Section):
     api: Literal["chat", "completions"] = Field(
         default="chat", description="route: /v1/chat/completions or /v1/completions"
     )
-    schedule: Literal["alternate", "concurrent"] = Field(
+    schedule: Literal["alternate", "concurrent", "sequential"] = Field(
         default="alternate",
-        description="variants take turns in blocks, or all are loaded at once as in the published experiment",
+        description=(
+            "variants take turns in blocks, or all are loaded at once as in the published experiment, or one"
+            " is served after the other on the nodes of one, with the baseline before and after each other"
+            " (docs/verdict.md)"
+        ),
     )
     arrival: Literal["closed", "poisson", "constant"] = Field(
         default="closed",

@@ -17,7 +17,7 @@ from specdec.experiment.registry import check
 if TYPE_CHECKING:
     from specdec.experiment.fields import Benchmark, ModelFacts, Serving, Variant
 
-CHART_NAMES = ("namespace", "device-claims", "model-storage", "model-staging", "llmperf")
+CHART_NAMES = ("namespace", "device-claims", "model-storage", "model-staging", "phases", "llmperf")
 """Names that the experiment's own charts have, beside one for each service."""
 
 OWNED_OVERRIDES = {

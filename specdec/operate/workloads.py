@@ -139,6 +139,9 @@ def judge_service(name: str, deployment: Object | None, pods: Sequence[Object]) 
     if deployment is None:
         return Step(what, "failed", "there is no such Deployment", None, "Kubernetes")
     ready, wanted = deployment["status"].get("readyReplicas", 0), deployment["spec"].get("replicas", 1)
+    if wanted == 0:
+        words = "scaled to 0; the benchmark starts it for its phase"
+        return Step(what, "waiting", words, None, "Kubernetes")
     conditions = {condition["type"]: condition for condition in deployment["status"].get("conditions", [])}
     progressing = conditions.get("Progressing", {})
     if ready >= wanted > 0:

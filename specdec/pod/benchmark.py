@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
 import os
@@ -19,6 +20,7 @@ from specdec.benchmark.standing import Standing
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EnvironmentFault, SpecdecError
 from specdec.llmperf.results import Case
 from specdec.pod import ran
+from specdec.pod.scaling import ClusterApi, Turns
 from specdec.pod.settings import Settings
 from specdec.publish import cloudwatch, datums
 from specdec.publish.journal import Journal
@@ -42,12 +44,20 @@ def say(message: str) -> None:
     print(f"{datetime.now(UTC):%H:%M:%S} {message}", flush=True)
 
 
-def measure(settings: Settings, *, session: boto3.Session | None = None) -> int:
+def measure(
+    settings: Settings, *, session: boto3.Session | None = None, api: ClusterApi | None = None
+) -> int:
     """Runs the lanes that the experiment names and returns the exit code.
 
     The exact lane decides, so it goes first: the LLMPerf lane fetches its source from another host, and its
     failure is told in the manifest and takes nothing away. Order of the end: publish, then upload; a failure
-    of the first does not keep the second from happening.
+    of the first does not keep the second from happening. Where variants are served one after the other, a
+    server that does not come up for its phase ends the run as failed, which the alarm hears of.
+
+    Args:
+        settings: the pod's orders.
+        session: of boto3.
+        api: of the cluster; by default the one that the pod runs in.
 
     Raises:
         SpecdecError: nothing was measured, or the run could not be stored.
@@ -69,10 +79,17 @@ def measure(settings: Settings, *, session: boto3.Session | None = None) -> int:
     say(f"run {run} of {settings.experiment.name}")
     interrupted = False
     try:
-        wait_for_services(settings.services, seconds=settings.wait_seconds)
+        turns = turns_of(settings, api) if settings.deployments else None
+        if turns is None:
+            wait_for_services(settings.services, seconds=settings.wait_seconds)
+        else:
+            # However long it takes: there may be no nodes yet.
+            asyncio.run(turns.serve(settings.experiment.baseline.name, patiently=True))
+            # Phases belong together, so that an earlier pod's are measured again.
+            earlier = None
         if settings.share.index:
             return _measure_share(settings, run, folder, aws)
-        _measure_lanes(settings, run, folder, _what_ran(settings, aws), earlier)
+        _measure_lanes(settings, run, folder, _what_ran(settings, aws), earlier, turns)
     except KeyboardInterrupt:
         interrupted = True
         say("interrupted; what was measured is kept")
@@ -116,6 +133,24 @@ def _measure_share(settings: Settings, run: str, folder: Path, aws: boto3.Sessio
     return EXIT_OK if manifest.status == "complete" else EXIT_FAILED
 
 
+def turns_of(settings: Settings, api: ClusterApi | None = None) -> Turns:
+    """How one variant after the other gets served.
+
+    Raises:
+        EnvironmentFault: the pod may not ask the cluster's API.
+    """
+    return Turns(
+        api=api or ClusterApi.of(os.environ),
+        deployments=settings.deployments,
+        services=settings.services,
+        ready=_not_ready,
+        seconds=settings.wait_seconds,
+        leave_seconds=settings.leave_seconds,
+        say=say,
+        poll=settings.poll_seconds,
+    )
+
+
 def _what_ran(settings: Settings, aws: boto3.Session) -> dict[str, Any]:
     """What the services run on, told in the log too: it is worth reading before hours of measuring."""
     read = ran.ran(
@@ -146,7 +181,12 @@ def _plan(settings: Settings, run: str, read: dict[str, Any] | None = None) -> P
 
 
 def _measure_lanes(
-    settings: Settings, run: str, folder: Path, read: dict[str, Any], earlier: Run | None = None
+    settings: Settings,
+    run: str,
+    folder: Path,
+    read: dict[str, Any],
+    earlier: Run | None = None,
+    turns: Turns | None = None,
 ) -> None:
     experiment = settings.experiment
     plan = _plan(settings, run, read)
@@ -159,7 +199,8 @@ def _measure_lanes(
         standing.add(event.record)
         say(str(Progress(run, f"{event.done}/{event.total}, {event.message}{standing}")))
 
-    manifest = exact.run(plan, folder, interrupted=earlier, on_event=show)
+    switch = turns.serve if turns else None
+    manifest = exact.run(plan, folder, interrupted=earlier, on_event=show, switch=switch)
     say(f"exact lane: {manifest.status}, {manifest.counts}")
     if "llmperf" in experiment.benchmark.lanes and manifest.status != "interrupted":
         outcome = "interrupted"

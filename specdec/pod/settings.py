@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,9 @@ class Settings:
         run: id of the run; None makes one.
         resume: id of an interrupted run in the bucket to go on with, or None.
         share: which part of the requests this pod sends.
+        deployments: name of each variant's Deployment, where one is served after the other; else empty.
+        leave_seconds: after which a server that was scaled down is gone.
+        poll_seconds: between two looks at a server that starts or ends.
     """
 
     experiment: Experiment
@@ -46,13 +49,16 @@ class Settings:
     run: str | None = None
     resume: str | None = None
     share: Share = ALONE
+    deployments: dict[str, str] = field(default_factory=dict[str, str])
+    leave_seconds: float = 0.0
+    poll_seconds: float = 5.0
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Settings:
         """Reads ``EXPERIMENT`` (path of the resolved experiment as JSON), ``SERVICES`` (JSON), ``BUCKET``,
-        ``AWS_REGION``, ``STACK``, ``CLUSTER``, ``WAIT_SECONDS``, ``WORK``, ``LLMPERF_PYTHON``, ``RUN`` and
-        ``RESUME``. In an Indexed Job ``JOB_COMPLETION_INDEX``, which Kubernetes sets, ``SPECDEC_CLIENTS`` and
-        ``SPECDEC_MEET``.
+        ``AWS_REGION``, ``STACK``, ``CLUSTER``, ``WAIT_SECONDS``, ``WORK``, ``LLMPERF_PYTHON``, ``RUN``,
+        ``RESUME``, ``DEPLOYMENTS`` (JSON) and ``LEAVE_SECONDS``. In an Indexed Job
+        ``JOB_COMPLETION_INDEX``, which Kubernetes sets, ``SPECDEC_CLIENTS`` and ``SPECDEC_MEET``.
 
         Raises:
             BadInputError: one is missing or wrong; every mistake is in the message.
@@ -96,6 +102,8 @@ class Settings:
             run=environment.get("RUN"),
             resume=environment.get("RESUME"),
             share=_share(environment),
+            deployments=json.loads(environment.get("DEPLOYMENTS", "{}")),
+            leave_seconds=float(environment.get("LEAVE_SECONDS", "0")),
         )
 
 

@@ -13,7 +13,7 @@ from specdec.catalog.instances import INSTANCES
 from specdec.catalog.offers import OFFERS
 from specdec.errors import SpecdecError
 from specdec.preflight.finding import Finding, Scope
-from specdec.pricing.elsewhere import fit, needed_nodes
+from specdec.pricing.elsewhere import fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -136,7 +136,7 @@ def _offers(scope: Scope, place: Place) -> list[Offer]:
                 "ec2", region=place.region
             ).describe_capacity_block_offerings(
                 InstanceType=place.experiment.capacity.instance_type,
-                InstanceCount=needed_nodes(place.experiment),
+                InstanceCount=place.experiment.nodes_needed,
                 CapacityDurationHours=HOURS,
                 StartDateRange=now,
                 EndDateRange=now + timedelta(days=DAYS),
@@ -175,7 +175,7 @@ def judge_blocks(
         yield Finding(
             "capacity blocks",
             "ok",
-            f"for sale: {offer.place.words}, {needed_nodes(offer.place.experiment)} x {offer.hours} h from"
+            f"for sale: {offer.place.words}, {offer.place.experiment.nodes_needed} x {offer.hours} h from"
             f" {offer.start:%Y-%m-%d %H:%M} UTC for {offer.fee:.2f} {offer.currency} in {offer.zone}"
             f" ({offer.id})",
             f"aws ec2 purchase-capacity-block --capacity-block-offering-id {offer.id}"
@@ -198,7 +198,7 @@ def judge_blocks(
 def lines(offer: Offer) -> list[str]:
     """What an experiment file must say to run in a block."""
     capacity, serving = offer.place.experiment.capacity, offer.place.experiment.serving
-    nodes = needed_nodes(offer.place.experiment)
+    nodes = offer.place.experiment.nodes_needed
     return [
         f'regions = ["{offer.place.region}"]',
         "[capacity]",

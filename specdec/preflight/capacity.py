@@ -144,6 +144,18 @@ class Reservation:
     own: int = 0
 
 
+def guesses(scope: Scope) -> Iterator[Finding]:
+    """What the catalogue only guesses of the instance type."""
+    instance = scope.experiment.instance
+    for words in instance.unverified:
+        yield Finding(
+            "catalogue",
+            "warning",
+            f"not verified of {instance.type}: {words}",
+            "Look there first if a pod does not start: docs/on-a-node.md",
+        )
+
+
 def reservation(scope: Scope) -> Iterator[Finding]:
     """Reserved capacity must exist, match, be active or about to be, and have room."""
     capacity, place = scope.experiment.capacity, scope.experiment.placement[scope.region]

@@ -43,6 +43,7 @@ CHECKS: dict[str, Callable[[Scope], Iterator[Finding]]] = {
     "mirror": mirror.mirror,
     "quota": capacity.quota,
     "offering": capacity.offering,
+    "catalogue": capacity.guesses,
     "zones": placing.zones,
     "address range": placing.address_range,
     "reservation": capacity.reservation,

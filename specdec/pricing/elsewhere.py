@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from specdec.catalog.chips import WITHOUT_RESERVATION
 from specdec.catalog.instances import INSTANCES
 from specdec.catalog.prices import known_price
+from specdec.experiment.phases import nodes_for
 from specdec.experiment.reading import mistakes_in
 from specdec.experiment.sections import Cost
 from specdec.pricing.items import CostItem, items
@@ -76,7 +77,7 @@ def candidates(experiment: Experiment, region: str, workload: Workload, *, today
 def _candidate(
     experiment: Experiment, region: str, workload: Workload, today: date, *, own: bool
 ) -> Candidate:
-    needed = needed_nodes(experiment)
+    needed = experiment.nodes_needed
     capacity = experiment.capacity.model_copy(
         update={"desired_nodes": needed, "max_nodes": max(needed, experiment.capacity.max_nodes)}
     )
@@ -107,14 +108,6 @@ def _candidate(
     )
 
 
-def needed_nodes(experiment: Experiment) -> int:
-    """Accelerator nodes that hold all services at once. Claims are parts of a node, so they fill it without
-    gaps.
-    """
-    devices = sum(experiment.settings(variant).devices for variant in experiment.variants)
-    return -(-devices // experiment.instance.devices)
-
-
 def _elsewhere(
     experiment: Experiment, instance: Instance, region: str, workload: Workload, today: date
 ) -> Candidate:
@@ -128,7 +121,8 @@ def fit(experiment: Experiment, instance: Instance, region: str) -> tuple[Experi
     """The experiment as it would run on another instance, or None and why it cannot: with the largest claim
     that lets all services share a node, else with the next that the experiment's checks allow.
     """
-    sharing = instance.devices // len(experiment.variants)
+    at_once = 1 if experiment.sequential else len(experiment.variants)
+    sharing = instance.devices // at_once
     shared = [size for size in reversed(instance.claim_sizes) if size <= sharing]
     sizes = [*shared, *(size for size in instance.claim_sizes if size > sharing)]
     refusals: list[str] = []
@@ -165,7 +159,7 @@ def moved_to(experiment: Experiment, instance: Instance, devices: int, region: s
             "allocation": experiment.serving.allocation if instance.dra else "device-plugin",
         }
     )
-    nodes = -(-devices * len(variants) // instance.devices)
+    nodes = nodes_for(serving, variants, experiment.benchmark, instance)
     capacity = experiment.capacity.model_copy(
         update={
             "instance_type": instance.type,

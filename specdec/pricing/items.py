@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 DASHBOARDS = 2
 ALARMS = 7
-"""Of one stack, and one alarm more for each variant; a test counts them in the template."""
+"""Of one stack, and one alarm more for each variant, or for all that are served one after the other; a test
+counts them in the template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ def items(
             list_price.METRIC,
         ),
         item("dashboards", DASHBOARDS, list_price.DASHBOARD),
-        item("alarms", ALARMS + len(experiment.variants), list_price.ALARM),
+        item("alarms", ALARMS + (1 if experiment.sequential else len(experiment.variants)), list_price.ALARM),
     ]
 
 

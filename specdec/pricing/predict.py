@@ -11,6 +11,7 @@ from specdec.analysis.cost import usd_per_million_tokens
 from specdec.catalog.instances import INSTANCES
 from specdec.catalog.roofline import limit_step
 from specdec.catalog.speed_ups import speed_ups
+from specdec.experiment.phases import phase_order
 
 if TYPE_CHECKING:
     from specdec.catalog.chips import Instance
@@ -159,7 +160,7 @@ def _break_even(
 
 def run_hours(experiment: Experiment, workload: Workload, predictions: list[Prediction]) -> Range:
     """Hours from the nodes' start to the end of one run of the exact lane, best and worst: the first start of
-    the servers, compiling included, then every request.
+    the servers, compiling included, then every request; in phases, also every later start of a server.
     """
     benchmark = experiment.benchmark
     requests = workload.prompts * benchmark.repeats
@@ -176,6 +177,27 @@ def run_hours(experiment: Experiment, workload: Workload, predictions: list[Pred
             loads = benchmark.loads or (float(benchmark.concurrency),)
             answer = benchmark.output_tokens * prediction.tpot[end]
             seconds.append(sum(requests * answer / min(load, most) for load in loads))
-        measuring = max(seconds) if benchmark.schedule == "concurrent" else sum(seconds)
-        hours.append(starts[end] / 60 + measuring / 3600)
+        hours.append(starts[end] / 60 + _measuring(experiment, seconds, end) / 3600)
     return hours[0], hours[1]
+
+
+def _measuring(experiment: Experiment, seconds: list[float], end: int) -> float:
+    """Seconds of a run after the first start of its first servers.
+
+    Args:
+        experiment: a checked experiment.
+        seconds: that each variant gets requests for, all its repeats together.
+        end: 0 for the best case, 1 for the worst.
+    """
+    benchmark, stack = experiment.benchmark, experiment.stack
+    if benchmark.schedule == "concurrent":
+        return max(seconds)
+    if benchmark.schedule == "alternate":
+        return sum(seconds)
+    plain = experiment.variants.index(experiment.baseline)
+    others = [index for index in range(len(seconds)) if index != plain]
+    order = [([plain, *others])[place] for place in phase_order(len(seconds), benchmark.repeats)]
+    # The first start of the others compiles; a later one loads what was compiled.
+    first, again = len(others) * stack.start_minutes[end], stack.restart_minutes[end]
+    restarts = (len(order) - 1 - len(others)) * again
+    return sum(seconds[index] / benchmark.repeats for index in order) + 60 * (first + restarts)

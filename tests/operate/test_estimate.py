@@ -131,6 +131,28 @@ def test_five_dollars_an_hour() -> None:
     assert "does not run on Trainium, " in (reasons["trn1.32xlarge"] or "")
 
 
+def test_one_after_the_other_takes_half_the_nodes_and_a_start_for_each_phase() -> None:
+    """Everything together stays under five dollars an hour, not the nodes alone."""
+    two, one = (load(DEFAULT.parent / "examples" / f"{name}.toml") for name in ("five-dollars", "one-node"))
+    both, own = (
+        candidates(experiment, "ap-southeast-4", WORKLOAD, today=date(2026, 12, 1))[0]
+        for experiment in (two, one)
+    )
+    assert (own.nodes, own.node_usd_per_hour) == (1, pytest.approx(2.235))
+    assert own.usd_per_hour is not None
+    assert own.usd_per_hour < 5
+    assert both.node_usd_per_hour is not None
+    assert both.node_usd_per_hour < 5
+    predictions = predict(one, "ap-southeast-4")
+    starts, again = one.stack.start_minutes, one.stack.restart_minutes
+    for end in (0, 1):
+        requests = WORKLOAD.prompts * one.benchmark.output_tokens
+        plain, draft = (prediction.tpot[end] * requests / 3600 for prediction in predictions)
+        # baseline, draft, baseline, draft, baseline: two servers start for the first time, three again.
+        expected = 3 * plain + 2 * draft + (2 * starts[end] + 3 * again[end]) / 60
+        assert run_hours(one, WORKLOAD, predictions)[end] == pytest.approx(expected)
+
+
 def test_the_published_pair_does_not_fit_the_host_of_one_chip() -> None:
     found = {
         c.instance_type: c for c in candidates(experiment_with(), REGION, WORKLOAD, today=date(2026, 12, 1))

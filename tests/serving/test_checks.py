@@ -325,6 +325,36 @@ def test_a_known_model_can_be_taken_at_another_revision() -> None:
     assert experiment.model("Qwen/Qwen3-1.7B").layers == MODELS["Qwen/Qwen3-1.7B"].layers
 
 
+@pytest.mark.parametrize(
+    ("edit", "field", "words"),
+    [
+        (("desired_nodes = 1\nmax_nodes = 1", "desired_nodes = 2\nmax_nodes = 2"), "desired_nodes", "1"),
+        (("concurrency = 1", "loads = [1, 2]"), "benchmark.loads", "shows no drift within it"),
+        (('lanes = ["exact"]', 'lanes = ["exact", "llmperf"]'), "benchmark.lanes", "all services in one go"),
+        (
+            ("[serving]", "[guards]\nscale_down_every_hours = 0\n\n[serving]"),
+            "guards.notify",
+            "would leave paid nodes, and nobody would hear of it",
+        ),
+    ],
+    ids=["nodes", "loads", "lanes", "guards"],
+)
+def test_a_design_of_phases_has_what_it_needs(edit: tuple[str, str], field: str, words: str) -> None:
+    text = (ROOT / "examples" / "one-node.toml").read_text(encoding="utf-8")
+    assert edit[0] in text
+    with pytest.raises(BadInputError) as refused:
+        parse(text.replace(*edit))
+    assert field in str(refused.value)
+    assert words in str(refused.value)
+
+
+def test_one_node_holds_variants_that_are_served_one_after_the_other() -> None:
+    text = (ROOT / "examples" / "one-node.toml").read_text(encoding="utf-8")
+    assert parse(text).nodes_needed == 1
+    with pytest.raises(BadInputError, match="the variants take 1 \\+ 1"):
+        parse(text.replace('schedule = "sequential"\n', ""))
+
+
 @pytest.mark.parametrize("file", sorted(path.name for path in (ROOT / "examples").glob("*.toml")))
 def test_the_examples_are_sound(file: str) -> None:
     assert load(ROOT / "examples" / file).variants

@@ -42,7 +42,7 @@ from trainium_constructs.workloads import MANIFEST_BYTES, event_bytes
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-FILES = ("experiment.toml", "examples/tuned-baseline.toml", "examples/eagle3.toml")
+FILES = ("experiment.toml", "examples/tuned-baseline.toml", "examples/eagle3.toml", "examples/one-node.toml")
 ALL_FILES = (
     "experiment.toml",
     *(f"examples/{path.name}" for path in sorted((ROOT / "examples").glob("*.toml"))),
@@ -50,6 +50,7 @@ ALL_FILES = (
 SECOND = ("ap-south-2", "ap-south-2b")
 """A region that none of the files names, with a zone: what is said of one region holds in another."""
 VERSIONS = ("1.34", "1.35", "1.36")
+TWO_NODES = ("desired_nodes = 1\nmax_nodes = 1", "desired_nodes = 2\nmax_nodes = 2")
 
 Object = dict[str, Any]
 
@@ -796,3 +797,33 @@ def test_a_real_control_plane_refuses_what_is_wrong(what: str, built: dict[str, 
     answer = asked([json.loads(text.replace(old, new))])
     assert answer.returncode != 0, f"accepted: {answer.stdout}"
     assert "namespaces" not in answer.stderr, "refused for want of the namespace, before its content was seen"
+
+
+def test_one_after_the_other_the_benchmark_scales_the_services_and_may_do_nothing_else() -> None:
+    text = (ROOT / "examples" / "one-node.toml").read_text(encoding="utf-8")
+    together = text.replace('"sequential"', '"concurrent"').replace(*TWO_NODES)
+    sequential, alternate = (objects(parse(written)) for written in (text, together))
+    assert sequential.keys() - alternate.keys() == {"phases"}
+    role, binding = one(sequential["phases"], "Role"), one(sequential["phases"], "RoleBinding")
+    services = ["llama-vllm", "llama-eagle3-vllm"]
+    assert role["rules"] == [
+        {
+            "apiGroups": ["apps"],
+            "resources": ["deployments/scale"],
+            "resourceNames": services,
+            "verbs": ["get", "patch"],
+        }
+    ]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "benchmark", "namespace": NAMESPACE}]
+    replicas = [one(sequential[service], "Deployment")["spec"]["replicas"] for service in services]
+    assert replicas == [1, 0], "the first phase is the baseline's"
+    assert [one(alternate[service], "Deployment")["spec"]["replicas"] for service in services] == [1, 1]
+    jobs = [one(built["llmperf"], "Job")["spec"]["template"]["spec"] for built in (sequential, alternate)]
+    assert jobs[0]["automountServiceAccountToken"] is True
+    names = [entry["name"] for entry in jobs[1]["containers"][0]["env"]]
+    told = {entry["name"]: entry["value"] for entry in jobs[0]["containers"][0]["env"]}
+    assert told.keys() - set(names) == {"DEPLOYMENTS", "LEAVE_SECONDS"}
+    assert json.loads(told["DEPLOYMENTS"]) == {"baseline": services[0], "eagle3": services[1]}
+    grace = one(sequential[services[0]], "Deployment")["spec"]["template"]["spec"]
+    assert int(told["LEAVE_SECONDS"]) == grace["terminationGracePeriodSeconds"]
