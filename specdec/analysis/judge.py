@@ -10,6 +10,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from specdec.analysis.acceptance import acceptance, reports_proposals
+from specdec.analysis.arms import unlike_arms
 from specdec.analysis.conventions import convention_of, is_local, strangers
 from specdec.analysis.cost import in_flight, own_price, spent, token_cost
 from specdec.analysis.drafts import compare_drafts
@@ -213,7 +214,9 @@ class RunJudge:
             " arithmetic of the experiment apply."
             for name, model in self.strangers.items()
         )
-        return replace(verdict, sentence=overall_sentence(verdict), caveats=(*foreign, *said))
+        settings = {name: own for name in self.manifest.variants if (own := self.settings(name))}
+        unlike = () if self.local else unlike_arms(settings, self.baselines, self.speculative)
+        return replace(verdict, sentence=overall_sentence(verdict), caveats=(*foreign, *unlike, *said))
 
     def measurement(self, variant: str, case: str) -> Measurement:
         """One variant on one test case."""

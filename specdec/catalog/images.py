@@ -337,6 +337,10 @@ STACKS = {
             sources=(
                 "Neuron docs v2.33.0, setup/pytorch/dlc.rst (2026-10-16): the image's tag",
                 "Neuron docs v2.33.0, features guide (2026-10-06): the native route is the default",
+                (
+                    "Neuron docs, how-to-precompile-cache.md (2026-10-13, read 2026-12-01): the trace is kept"
+                    " only where VLLM_NEURON_BACKEND is set, below a VLLM_CACHE_ROOT that lasts"
+                ),
                 "Neuron docs, Qwen3-32B recipe (2026-10-13)",
                 _MIGRATION,
                 _EAGLE3_DESIGN,

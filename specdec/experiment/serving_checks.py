@@ -93,21 +93,21 @@ def _drafts(
         if draft is None or support is None or draft.tokenizer != target.tokenizer:
             continue
         if support.drafts == "prepared Llama" and draft.architecture != "LlamaForCausalLM":
-            native = [name for name in stacks_with("eagle") if STACKS[name].modes["eagle"].drafts == "any"]
             yield Mistake(
                 field,
                 draft.id,
                 f"has architecture {draft.architecture}; {stack.name} has the EAGLE layer `fc` in its Llama"
                 " code only",
-                f"Use a Llama pair, or serving.stack = {' or '.join(native)}",
+                f"Use a Llama pair, or serving.stack = {' or '.join(_eagle_as_it_is())}",
             )
         elif support.drafts == "prepared Llama" and not draft.target_head:
             yield Mistake(
                 field,
                 draft.id,
                 f"needs a copy of the target's output head on {stack.name}, which public EAGLE drafts lack",
-                "Copy lm_head.weight of the target into the draft's weights, publish the result, name it here"
-                f' and set target_head = true in [models."{draft.id}"]',
+                "Copy lm_head.weight of the target into the draft's one model.safetensors, in its data type,"
+                f' publish the result, name it here and set target_head = true in [models."{draft.id}"]; or'
+                f" use serving.stack = {' or '.join(_eagle_as_it_is())}",
             )
         elif support.drafts == "target's class" and draft.architecture != target.architecture:
             alike = [
@@ -122,6 +122,11 @@ def _drafts(
                 f" {target.architecture}",
                 f"Use one of {', '.join(alike)}",
             )
+
+
+def _eagle_as_it_is() -> list[str]:
+    """Stacks that take a public EAGLE draft unchanged."""
+    return [name for name in stacks_with("eagle") if STACKS[name].modes["eagle"].drafts == "any"]
 
 
 @check

@@ -28,12 +28,12 @@ from tests.benchmark.conftest import MakePlan
 
 pytestmark = pytest.mark.alone
 
-STEP, SPEED, DRIFT = 0.012, 1.2, 1.15
+STEP, SPEED, DRIFT = 0.012, 1.2, 1.3
 NAMES = {"baseline": "plain-vllm", "draft": "draft-vllm"}
 
 
 def drifting(name: str, starts: int) -> Settings | None:
-    """Each server that is started is 15% slower than the one before it."""
+    """Each server that is started is 30% slower than the one before it."""
     step = STEP * DRIFT**starts / (SPEED if name == NAMES["draft"] else 1.0)
     return Settings(ttft=0.01, step=step, per_step=Uniform(1, 1))
 
@@ -80,7 +80,7 @@ def test_every_phase_sends_the_same_in_the_same_order(make_plan: MakePlan) -> No
 def test_a_drift_that_a_plain_comparison_would_take_for_an_effect_cancels(
     cluster: Cluster, make_plan: MakePlan, tmp_path: Path
 ) -> None:
-    """The draft is 1.2 times as fast, and every server is 15% slower than the one before it."""
+    """The draft is 1.2 times as fast, and every server is 30% slower than the one before it."""
     urls = {variant: cluster.urls[name] for variant, name in NAMES.items()}
     plan = make_plan(urls, count=6, repeats=2, concurrency=3, warmup=1, schedule="sequential")
     order = turns(cluster, tmp_path)
@@ -102,13 +102,17 @@ def test_a_drift_that_a_plain_comparison_would_take_for_an_effect_cancels(
     of = {name: [r for r in records if r.variant == name and not r.warmup] for name in NAMES}
     ratios = log_ratios(pairs(of["baseline"], of["draft"]), TPOT.of)
     naive = math.exp(sum(ratio.value for ratio in ratios) / len(ratios))
-    assert naive == pytest.approx(SPEED / DRIFT, rel=0.04), "phase by phase the draft looks like little"
+    # Wide enough for a busy machine: 1.2 / 1.3 is wrong by more than it disturbs.
+    assert naive < 1.05, "phase by phase the draft looks no faster"
     told = judge(manifest, records)
     (row,) = [row for row in told.comparisons if row.variant == "draft"]
     assert row.tpot is not None
-    assert row.tpot.value == pytest.approx(SPEED, rel=0.04)
+    assert row.tpot.value == pytest.approx(SPEED, rel=0.1)
+    assert abs(math.log(row.tpot.value / SPEED)) < abs(math.log(naive / SPEED)) / 2
     assert [level.variant for level in told.phases] == ["baseline", "draft", "baseline", "draft", "baseline"]
-    assert told.phases[-1].against_first == pytest.approx(DRIFT**4, rel=0.08)
+    last = told.phases[-1].against_first
+    assert last is not None
+    assert last > DRIFT**3, "the report shows how far the baseline moved"
 
 
 def test_a_server_that_does_not_come_up_ends_the_run_with_a_word_and_keeps_what_was_measured(

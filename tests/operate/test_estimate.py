@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from specdec.catalog.kubernetes import SUPPORT
 from specdec.commands.estimate import command
+from specdec.commands.workload import workload_of
 from specdec.experiment.fields import Cluster, Experiment, Network
 from specdec.experiment.reading import load, parse
 from specdec.pricing.elsewhere import candidates
@@ -135,14 +136,19 @@ def test_one_after_the_other_takes_half_the_nodes_and_a_start_for_each_phase() -
     """Everything together stays under five dollars an hour, not the nodes alone."""
     two, one = (load(DEFAULT.parent / "examples" / f"{name}.toml") for name in ("five-dollars", "one-node"))
     both, own = (
-        candidates(experiment, "ap-southeast-4", WORKLOAD, today=date(2026, 12, 1))[0]
+        candidates(experiment, "ap-southeast-4", workload_of(experiment), today=date(2026, 12, 1))[0]
         for experiment in (two, one)
     )
     assert (own.nodes, own.node_usd_per_hour) == (1, pytest.approx(2.235))
     assert own.usd_per_hour is not None
     assert own.usd_per_hour < 5
     assert both.node_usd_per_hour is not None
-    assert both.node_usd_per_hour < 5
+    assert both.usd_per_hour is not None
+    assert both.node_usd_per_hour < 5 < both.usd_per_hour
+    readme = " ".join((DEFAULT.parent / "README.md").read_text(encoding="utf-8").split())
+    said = f"{both.node_usd_per_hour:.2f} USD an hour for the nodes, {both.usd_per_hour:.2f} with everything"
+    assert said in readme
+    assert f"for {own.usd_per_hour:.2f} with everything" in readme
     predictions = predict(one, "ap-southeast-4")
     starts, again = one.stack.start_minutes, one.stack.restart_minutes
     for end in (0, 1):

@@ -221,6 +221,12 @@ def test_a_service_says_why_it_is_not_ready(made: dict[str, Any], state: str, wo
     assert words in step.detail
 
 
+def test_a_service_that_waits_for_its_phase_is_neither_ready_nor_failed() -> None:
+    deployment = {"spec": {"replicas": 0}, "status": {}}
+    step = workloads.judge_service("qwen-sd-vllm", deployment, [])
+    assert (step.state, step.detail) == ("waiting", "scaled to 0; the benchmark starts it for its phase")
+
+
 def test_a_pending_pod_does_not_run() -> None:
     job: dict[str, Any] = {
         "metadata": {"name": "llmperf-a", "labels": {"app.kubernetes.io/name": "llmperf"}},

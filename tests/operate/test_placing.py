@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
-from specdec.preflight import placing
+from specdec.experiment.reading import load
+from specdec.preflight import capacity, placing
+from specdec.preflight.finding import Scope
 from specdec.preflight.store import judge_shared
 
+ROOT = Path(__file__).parents[2]
 ROLE = "arn:aws:iam::111122223333:role/Admin"
 OWNED = {"aws:cloudformation:stack-name": "other", "aws-cdk:auto-delete-objects": "true"}
 
@@ -21,6 +28,17 @@ def test_the_control_planes_zones_must_offer_the_system_node(offered: list[str],
     )
     assert found.level == level
     assert level == "ok" or "us-east-2b" in found.what
+
+
+def test_what_the_catalogue_guesses_of_an_instance_is_said_before_money_is_spent() -> None:
+    def said(name: str) -> list[str]:
+        scope = SimpleNamespace(experiment=load(ROOT / "examples" / f"{name}.toml"))
+        return [found.what for found in capacity.guesses(cast("Scope", scope))]
+
+    assert said("eagle3") == [], "trn2.48xlarge is what was published"
+    pages, claim = said("five-dollars")
+    assert "5120 MiB in 2 MiB pages" in pages
+    assert "a claim of the one device" in claim
 
 
 def test_the_range_of_a_network_that_exists_stays() -> None:

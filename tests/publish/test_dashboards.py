@@ -322,6 +322,15 @@ def test_an_alarm_longer_than_cloudwatch_looks_back_is_refused(field: str, value
         Alarms(cdk.Stack(cdk.App(), "S"), "A", **options)
 
 
+def test_services_that_take_turns_have_one_alarm() -> None:
+    stack = cdk.Stack(cdk.App(), "S")
+    options: dict[str, Any] = {**WATCHED, "in_turn": True}
+    Alarms(stack, "A", **options)
+    text = json.dumps(Template.from_stack(stack).to_json())
+    assert text.count('AWS::CloudWatch::Alarm"') == 1 + 7
+    assert "IF(nodes > 1, FILL(ready, 0) + FILL(ready2, 0) + FILL(ready3, 0), 1)" in text
+
+
 def test_alarms_stay_silent_without_data_and_speak_of_a_remedy(template: dict[str, Any]) -> None:
     alarms = [
         one["Properties"] for one in template["Resources"].values() if one["Type"] == "AWS::CloudWatch::Alarm"

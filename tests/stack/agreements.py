@@ -476,6 +476,33 @@ def clients(deployed: Deployed) -> Iterator[Disagreement]:
                 yield ("Nodegroup of system nodes: DesiredSize", size, f"at least {wanted}")
 
 
+def scaling(deployed: Deployed) -> Iterator[Disagreement]:
+    """Who may scale has a token and is told the Deployments there are."""
+    deployments = sorted(item["metadata"]["name"] for item in deployed.kind("Deployment"))
+    roles = [(role, rule) for role in deployed.kind("Role") for rule in role["rules"]]
+    rules = [(role, rule) for role, rule in roles if "deployments/scale" in rule["resources"]]
+    for role, rule in rules:
+        if sorted(rule["resourceNames"]) != deployments:
+            yield (f"{name_of(role)}: resourceNames", rule["resourceNames"], deployments)
+    bindings = deployed.kind("RoleBinding")
+    bound = [subject["name"] for binding in bindings for subject in binding["subjects"]]
+    wanted = {variant.name: variant.service for variant in deployed.experiment.variants}
+    for owner, pod in deployed.pods.items():
+        spec = pod["spec"]
+        texts = [environment(made).get("DEPLOYMENTS") for made in containers(pod)]
+        scaled = [json.loads(text) for text in texts if text]
+        if scaled and spec.get("automountServiceAccountToken") is not True:
+            yield (f"{owner}: automountServiceAccountToken", False, "True, as it scales")
+        if scaled and spec["serviceAccountName"] not in bound:
+            yield (f"{owner}: serviceAccountName", spec["serviceAccountName"], f"one of {bound}")
+        if scaled and scaled != [wanted]:
+            yield (f"{owner}: DEPLOYMENTS", scaled, [wanted])
+    up = sum(item["spec"]["replicas"] for item in deployed.kind("Deployment"))
+    expected = 1 if rules else len(deployments)
+    if up != expected:
+        yield ("Deployments: replicas to start with", up, expected)
+
+
 AGREEMENTS: dict[str, Callable[[Deployed], Iterator[Disagreement]]] = {
     "namespaces": namespaces,
     "services": services,
@@ -492,4 +519,5 @@ AGREEMENTS: dict[str, Callable[[Deployed], Iterator[Disagreement]]] = {
     "node groups": node_groups,
     "guards": guards,
     "clients": clients,
+    "scaling": scaling,
 }
