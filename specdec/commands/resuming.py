@@ -89,13 +89,13 @@ def plan_of(
     from specdec.benchmark.plan import Plan, new_run_id
     from specdec.benchmark.resume import load_settings_of
     from specdec.prompts.sets import load, of_test_cases
+    from specdec.runs.manifest import SERVER_PRICE
 
     manifest = run.manifest
     settings: dict[str, Any] = load_settings_of(manifest)
     benchmark = cast("dict[str, Any]", manifest.configuration.get("benchmark", {}))
     _require_known(manifest, targets, settings, request)
     test_cases = tuple(settings["test_cases"])
-    machine = {"load", "python", "system", "machine", "cpu", "cpus", "load_average", "quick_acknowledgements"}
     return Plan(
         run=new_run_id(),
         experiment=manifest.experiment,
@@ -121,7 +121,8 @@ def plan_of(
         near_ties=settings["near_ties"],
         extra_body=settings["extra_body"],
         timeouts=Timeouts(stall=benchmark["stall_seconds"], total=benchmark["request_seconds"]),
-        environment={name: value for name, value in manifest.environment.items() if name not in machine},
+        # Of the rest, this machine tells its own.
+        environment={name: value for name, value in manifest.environment.items() if name == SERVER_PRICE},
         **request,
     )
 

@@ -156,7 +156,18 @@ def test_bench_goes_on_with_a_folder(start: Start, tmp_path: Path, number: signa
     server, url = start(Settings(ttft=0.01, step=0.02))
     specdec = [sys.executable, "-c", "from specdec.cli import main; main()"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    options = ["--target", f"plain={url}", "--output-tokens", "20", "--test-case", "json", "--repeats", "3"]
+    options = [
+        "--target",
+        f"plain={url}",
+        "--output-tokens",
+        "20",
+        "--test-case",
+        "json",
+        "--repeats",
+        "3",
+        "--usd-per-hour",
+        "2",
+    ]
     started = subprocess.Popen(
         [*specdec, "bench", *options, "--concurrency", "2", "--out", "runs"],
         cwd=tmp_path,
@@ -194,3 +205,6 @@ def test_bench_goes_on_with_a_folder(start: Start, tmp_path: Path, number: signa
     assert set(asked(records).values()) == {1}
     assert sum(asked(records).values()) == 12
     assert answer["manifest"]["seams"][0]["run"] == folder.name
+    assert answer["manifest"]["environment"]["server_usd_per_hour"] == 2.0
+    now, before = answer["manifest"]["environment"], answer["manifest"]["seams"][0]["environment"]
+    assert now.keys() - {"load"} == before.keys()
