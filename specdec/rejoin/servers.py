@@ -84,7 +84,9 @@ class LlamaCpp:
         self._prompt = [number for piece in self._cut(prompt, special=True) for number in piece.ids]
 
     def _cut(self, text: str, *, special: bool) -> list[Piece]:
-        body = {"content": text, "parse_special": special, "with_pieces": True}
+        # The chat route puts the model's first token before a rendered prompt, and some models (Gemma) say
+        # something else without it.
+        body = {"content": text, "parse_special": special, "add_special": special, "with_pieces": True}
         answer = self._api.call("POST", "/tokenize", body) or {}
         parts: list[dict[str, Any]] = answer.get("tokens") or []
         return [Piece(_bytes(part["piece"]), (int(part["id"]),)) for part in parts]
