@@ -26,6 +26,8 @@ COMMANDS = {
     "golden": "Serve an endpoint of known timing, to check load generators with.",
     "report": "Judge a stored run, or compare two.",
     "rejoin": "Tell texts that part at near-ties from a defect.",
+    "sampling": "Tell whether variants draw from one distribution above temperature 0.",
+    "quality": "Tell whether variants answer tasks rightly as often as the baseline.",
     "tune": "Find the window and draft to use, from one measured window.",
     "nodes": "Set the number of accelerator nodes, and follow what happens on them.",
     "wait": "Wait until a new run has ended, or something has failed.",

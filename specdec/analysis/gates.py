@@ -8,6 +8,7 @@ from statistics import median
 
 from specdec.analysis.loops import loops
 from specdec.analysis.pairing import Pair
+from specdec.analysis.sampled import SampledTest
 from specdec.analysis.verdict import Parity, Reason, Side
 from specdec.metrics.arrivals import tokens_per_arrival
 from specdec.metrics.tpot import tpot
@@ -72,6 +73,8 @@ def reasons(
     same_server: bool,
     complete: bool,
     shift: str | None = None,
+    sampled: SampledTest | None = None,
+    templates: tuple[str | None, str | None] = (None, None),
 ) -> Iterator[Reason]:
     """Why a row does not count, or counts with a note.
 
@@ -86,6 +89,8 @@ def reasons(
         same_server: whether both names are one address.
         complete: whether the run ended as planned.
         shift: how the ratio changed where the run was interrupted and resumed; None where it did not.
+        templates: what either makes of a conversation, where it tells.
+        sampled: the test of short answers at the pairs' temperature, where there was one.
     """
     if not complete:
         yield Reason("unfinished", True, "the run did not end as planned")
@@ -103,6 +108,13 @@ def reasons(
             True,
             f"{names[0]} serves {models[0]} and {names[1]} {models[1]}; serve one target under one name",
         )
+    if other_template(templates):
+        yield Reason(
+            "other template",
+            True,
+            f"{names[0]} and {names[1]} make different prompts of one conversation; serve both with one chat"
+            " template",
+        )
     missing = [name for name, side in zip(names, sides, strict=True) if not side.requests]
     if missing:
         yield Reason("no records", True, f"{' and '.join(missing)} has no request here")
@@ -110,6 +122,13 @@ def reasons(
     yield from _survivors(names, sides)
     yield from _pairs(alike, apart)
     yield from _texts(names, sides, prompt_class, alike, parity)
+    yield from _sampled(temperature(alike), sampled)
+
+
+def other_template(templates: tuple[str | None, str | None]) -> bool:
+    """Whether two servers tell the same of their templates, text or token ids, and it is not equal."""
+    ours, theirs = templates
+    return bool(ours and theirs and ours.partition(":")[0] == theirs.partition(":")[0] and ours != theirs)
 
 
 def _survivors(names: tuple[str, str], sides: tuple[Side, Side]) -> Iterator[Reason]:
@@ -167,6 +186,22 @@ def _untimed(records: Sequence[RequestRecord]) -> str:
     return "tokens cannot be matched with times, so there is no time per token"
 
 
+def temperature(alike: Sequence[Pair]) -> float:
+    """The highest that pairs were sampled at."""
+    return max((pair.baseline.temperature for pair in alike), default=0.0)
+
+
+def _sampled(hot: float, sampled: SampledTest | None) -> Iterator[Reason]:
+    if not hot:
+        return
+    if sampled is None:
+        yield Reason("sampled", False, f"sampled at temperature {hot:g}, where texts cannot agree")
+    elif sampled.state == "differs":
+        yield Reason("other distribution", True, sampled.says)
+    else:
+        yield Reason("sampled", False, sampled.says)
+
+
 def _texts(
     names: tuple[str, str], sides: tuple[Side, Side], prompt_class: str, alike: Sequence[Pair], parity: Parity
 ) -> Iterator[Reason]:
@@ -176,9 +211,7 @@ def _texts(
         yield Reason("unread", few, f"{silent} of {len(alike)} pairs have tokens counted and no text read")
     if parity.state == "differs":
         yield Reason("texts differ", True, "the texts differ, and nothing explains it")
-    hot = max((pair.baseline.temperature for pair in alike), default=0.0)
-    if hot > 0:
-        yield Reason("sampled", False, f"sampled at temperature {hot:g}, where texts cannot agree")
+    hot = temperature(alike)
     if prompt_class == REPETITIVE:
         return
     mostly = all(2 * side.loops > side.ok for side in sides)

@@ -19,6 +19,7 @@ from specdec.analysis.load_windows import windows_over_load
 from specdec.analysis.phases import phase_levels
 from specdec.analysis.roofline import roofline
 from specdec.analysis.rows import Rows, RowSource, class_summaries, compare_rows, overall, row_sources
+from specdec.analysis.sampled import SampledTest, compared_in
 from specdec.analysis.seams import Shift, shifts
 from specdec.analysis.sentences import caveats, overall_sentence
 from specdec.analysis.significance import JOINT_LEVEL, MARGIN, ReadTogether, spread
@@ -59,6 +60,7 @@ def judge(
     convention: Convention | None = None,
     price: NodePrice | None = None,
     rejoined: Sequence[Followed] = (),
+    short_answers: Sequence[RequestRecord] = (),
 ) -> Verdict:
     """Judges one run.
 
@@ -70,14 +72,21 @@ def judge(
         price: of the accelerator node. By default the experiment's own price or the catalogue's, and none for
             a run on this machine.
         rejoined: texts that were followed after the run, see ``specdec.rejoin``.
+        short_answers: that were asked for above temperature 0, see ``specdec.analysis.sampled``.
     """
+    sampled = compared_in(manifest, short_answers)
     exact = [record for record in records if record.lane == "exact"]
     loads = sorted({record.load for record in exact if not record.warmup})
     if len(loads) < 2:
-        return RunJudge(manifest, exact, convention, price, rejoined).verdict()
+        return RunJudge(manifest, exact, convention, price, rejoined, sampled).verdict()
     judges = {
         load: RunJudge(
-            manifest, [record for record in exact if record.load == load], convention, price, rejoined
+            manifest,
+            [record for record in exact if record.load == load],
+            convention,
+            price,
+            rejoined,
+            sampled,
         )
         for load in loads
     }
@@ -105,8 +114,10 @@ class RunJudge:
         convention: Convention | None,
         price: NodePrice | None,
         rejoined: Sequence[Followed] = (),
+        sampled: tuple[SampledTest, ...] = (),
     ) -> None:
         self.manifest = manifest
+        self.sampled = sampled
         self.rejoined = rejoined
         self.strangers = strangers(manifest)
         self.local = is_local(manifest)
@@ -201,6 +212,7 @@ class RunJudge:
             sources=self.source_list(),
             caveats=(),
             phases=phase_levels(self.ok),
+            sampled=self.sampled,
         )
         said = caveats(
             verdict,
@@ -272,7 +284,8 @@ class RunJudge:
                 tpots = [value for record in self.of(name, case) if (value := TPOT.of(record)) is not None]
                 if tpots:
                     medians[name, case] = median(tpots)
-        return tuple(row_sources(self.manifest, self.ok_by_row, self.test_cases, self.baselines, medians))
+        sources = row_sources(self.manifest, self.ok_by_row, self.test_cases, self.baselines, medians)
+        return tuple(replace(source, sampled=self.sampled) for source in sources)
 
     def compared(self, known: ReadTogether | None = None) -> Rows:
         """Every row, and what they know of each other; ``known`` where other rows are read with them."""

@@ -10,11 +10,12 @@ from statistics import fmean
 from types import MappingProxyType
 
 from specdec.analysis.fleet import sums_ratio
-from specdec.analysis.gates import reasons, side_of, unlike
+from specdec.analysis.gates import reasons, side_of, temperature, unlike
 from specdec.analysis.pairing import LogRatio, Pair, bracketed, log_ratios, pairs, prompt_means
 from specdec.analysis.parity import parity
 from specdec.analysis.phases import shared_spread
 from specdec.analysis.rejoined import with_rejoined
+from specdec.analysis.sampled import SampledTest
 from specdec.analysis.seams import Shift
 from specdec.analysis.sentences import comparison_sentence
 from specdec.analysis.significance import MARGIN, ReadTogether, decide, paired_ratio
@@ -50,6 +51,7 @@ class RowSource:
         variant, against, test_case, best_baseline: see ``Comparison``.
         alike: pairs that differ in the variant alone.
         apart: the other pairs, and in what else they differ.
+        sampled: tests of short answers of the run.
     """
 
     variant: str
@@ -58,11 +60,18 @@ class RowSource:
     best_baseline: bool
     alike: tuple[Pair, ...]
     apart: tuple[tuple[Pair, tuple[str, ...]], ...]
+    sampled: tuple[SampledTest, ...] = ()
 
     @property
     def group(self) -> tuple[str, str]:
         """Rows of one group share no pair."""
         return self.variant, self.against
+
+    @property
+    def sampled_test(self) -> SampledTest | None:
+        """The test of short answers of the two at the row's temperature; None where there was none."""
+        mine = self.variant, self.against, temperature(self.alike)
+        return next((t for t in self.sampled if (t.variant, t.against, t.temperature) == mine), None)
 
     def requests(self, every: Records) -> tuple[Sequence[RequestRecord], Sequence[RequestRecord]]:
         """All requests of either side, failed ones too."""
@@ -104,6 +113,8 @@ class RowSource:
                 and all(ours.get(key) == theirs.get(key) for key in _ADDRESS),
                 complete=manifest.status == "complete",
                 shift=shift.says if shift else None,
+                sampled=self.sampled_test,
+                templates=(ours.get("template"), theirs.get("template")),
             )
         )
 
@@ -254,6 +265,7 @@ def _comparison(
         noise=noise,
         parity=text,
         says="",
+        temperature=temperature(source.alike),
     )
     return replace(row, says=comparison_sentence(row))
 

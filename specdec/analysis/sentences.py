@@ -16,6 +16,7 @@ WITHHELD: dict[ReasonCode, str] = {
     "seam": "the ratio changed where the run was interrupted",
     "same server": "both names are one server",
     "other model": "the two serve different models",
+    "other template": "their chat templates differ",
     "no records": "one side has no request",
     "failures": "too many requests failed",
     "unlike pairs": "the pairs differ in more than the variant",
@@ -25,6 +26,7 @@ WITHHELD: dict[ReasonCode, str] = {
     "unread": "no text was read",
     "texts differ": "the texts differ",
     "loops": "the answers are loops",
+    "other distribution": "the two sample from different distributions",
 }
 """Why rows do not count, in the overall sentence. Codes that never withhold have no words here."""
 
@@ -191,7 +193,7 @@ def _withheld(rows: Iterable[Comparison]) -> Iterator[str]:
 
 
 def _names(rows: Sequence[Comparison]) -> str:
-    names = [row.test_case for row in rows]
+    names = [row.label for row in rows]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -283,10 +285,14 @@ def _about_texts(verdict: Verdict) -> Iterator[str]:
             f"Texts differ without an explanation on {', '.join(marked)}: these speeds do not count. Follow"
             " them with specdec rejoin to tell a near-tie from a defect."
         )
-    if any(reason.code == "sampled" for row in verdict.comparisons for reason in row.reasons):
+    tested = {(test.variant, test.against, test.temperature) for test in verdict.sampled}
+    if any(
+        row.temperature and (row.variant, row.against, row.temperature) not in tested
+        for row in verdict.comparisons
+    ):
         yield (
             "Texts are not compared above temperature 0, where they cannot agree: that both draw from"
-            " one distribution is not checked."
+            " one distribution is not checked. specdec sampling checks it."
         )
     if any(row.parity.self_total == 0 and row.parity.state != "not judged" for row in verdict.comparisons):
         yield "Each prompt was sent once, so the baseline could not be compared with itself."

@@ -14,6 +14,7 @@ from specdec.analysis.advice import WindowAdvice as WindowAdvice
 from specdec.analysis.advice import WindowPoint as WindowPoint
 from specdec.analysis.load_verdict import LoadVerdict as LoadVerdict
 from specdec.analysis.phases import PhaseLevel as PhaseLevel
+from specdec.analysis.sampled import SampledTest as SampledTest
 
 if TYPE_CHECKING:
     from specdec.catalog.prices import NodePrice
@@ -33,6 +34,7 @@ ReasonCode = Literal[
     "seam",
     "same server",
     "other model",
+    "other template",
     "no records",
     "failures",
     "unlike pairs",
@@ -42,6 +44,7 @@ ReasonCode = Literal[
     "unread",
     "texts differ",
     "sampled",
+    "other distribution",
     "loops",
     "within noise",
 ]
@@ -304,6 +307,7 @@ class Comparison:
 
     Attributes:
         variant, against: variant names; ``against`` is always a baseline.
+        temperature: the highest of the pairs.
         best_baseline: whether ``against`` is the baseline with the lowest TPOT on this test case.
         decision: from the TPOT ratio, see ``Decision``.
         counts: whether the row may carry the overall sentence: no reason withholds it.
@@ -339,6 +343,12 @@ class Comparison:
     noise: float | None
     parity: Parity
     says: str
+    temperature: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """What the row is called: its test case, and the temperature where it is above 0."""
+        return f"{self.test_case}, temperature {self.temperature:g}" if self.temperature else self.test_case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -414,6 +424,7 @@ class Verdict:
             of one load.
         loads: up to which load it pays; None for a run of one load.
         phases: of a run that serves one variant after the other; else empty.
+        sampled: tests of short answers above temperature 0, where such were asked for.
     """
 
     run: str
@@ -441,6 +452,7 @@ class Verdict:
     load: float | None = None
     loads: LoadVerdict | None = None
     phases: tuple[PhaseLevel, ...] = ()
+    sampled: tuple[SampledTest, ...] = ()
 
     def measurement(self, variant: str, test_case: str) -> Measurement | None:
         """The measurement of one variant on one test case, if there is one."""

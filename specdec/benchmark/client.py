@@ -98,15 +98,22 @@ class Client:
             TimeoutError: no connection, or no end of the response, within the connect deadline each.
             Cut, ProtocolError: the response broke off, or is not HTTP.
         """
+        return await self._exchanged("GET", path, b"")
+
+    async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """Status and body of a POST to an absolute path; raises as ``get``."""
+        return (await self._exchanged("POST", path, body))[:2]
+
+    async def _exchanged(self, method: str, path: str, sent: bytes) -> tuple[int, bytes, str | None]:
         connection = await self._open()
         body: list[bytes] = []
         try:
             exchange = connection.request(
                 self.endpoint,
-                "GET",
+                method,
                 path,
                 headers=self._headers,
-                body=b"",
+                body=sent,
                 on_body=lambda piece, _: body.append(piece),
             )
             await asyncio.wait_for(exchange.done, self._timeouts.connect)

@@ -65,6 +65,8 @@ class Target:
         model: name to ask for; None asks the server, which then must serve exactly one.
         mode, draft, window: of the variant, None for a baseline or where not known.
         engine: ``owned_by`` of the served model, filled in by the run.
+        max_model_len: context that the server tells, filled in by the run.
+        template: what it makes of a conversation, see ``room.template``; filled in by the run.
         expected: model that mode, draft and window are said of; a server of another model has none of them.
     """
 
@@ -77,10 +79,12 @@ class Target:
     window: int | None = None
     engine: str | None = None
     expected: str | None = None
+    max_model_len: int | None = None
+    template: str | None = None
 
-    def as_served(self, model: str, engine: str | None) -> Target:
+    def as_served(self, model: str, engine: str | None, max_model_len: int | None = None) -> Target:
         """With what the server says of itself; a stranger loses what the experiment says of its variant."""
-        served = replace(self, model=model, engine=engine)
+        served = replace(self, model=model, engine=engine, max_model_len=max_model_len)
         if self.expected is None or same_model(model, self.expected):
             return served
         return replace(served, mode=None, draft=None, window=None)
@@ -114,6 +118,8 @@ class Target:
             "draft": self.draft,
             "window": self.window,
             "engine": self.engine,
+            "max_model_len": self.max_model_len,
+            "template": self.template,
         }
 
 

@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from specdec import __version__, atomic
-from specdec.benchmark import counters, gauges, load
+from specdec.benchmark import counters, gauges, load, room
 from specdec.benchmark.client import Client, utc_now
 from specdec.benchmark.fields import Fields
 from specdec.benchmark.http1 import QUICK_ACKNOWLEDGEMENTS, Cut, ProtocolError, Refused
@@ -196,6 +196,13 @@ class _Run:
         self._clients = [
             Client(target, plan.timeouts, plan.headers, fields=self._fields, tls=tls) for target in targets
         ]
+        targets = [
+            replace(target, template=await room.template(plan, client))
+            for target, client in zip(targets, self._clients, strict=True)
+        ]
+        misfits = [mistake async for mistake in room.misfits(plan, self._clients)]
+        if misfits:
+            raise BadInputError("prompts", misfits)
         status: Status = "complete"
         problem = None
         before = after = None

@@ -1,4 +1,4 @@
-"""What a server says of itself before a run: its model and engine."""
+"""What a server says of itself before a run: its model, engine and longest context."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def served(target: Target, plan: Plan, tls: ssl.SSLContext) -> Target:
             raise BadInputError(
                 target.address, [Mistake("model", target.model, "is not served", f"Use {_some(listed)}")]
             )
-        return target.as_served(target.model, listed.get(target.model))
+        return target.as_served(target.model, *listed.get(target.model, (None, None)))
     if len(listed) != 1:
         problem = (
             f"serves {len(listed)} models" if status == 200 else f"answers GET {shown} with HTTP {status}"
@@ -57,19 +57,25 @@ async def served(target: Target, plan: Plan, tls: ssl.SSLContext) -> Target:
         raise BadInputError(
             target.address, [Mistake("model", None, f"is not given, and the server {problem}", ways)]
         )
-    model, engine = next(iter(listed.items()))
-    return target.as_served(model, engine)
+    model, facts = next(iter(listed.items()))
+    return target.as_served(model, *facts)
 
 
-def _models(body: str) -> dict[str, str | None]:
+def _models(body: str) -> dict[str, tuple[str | None, int | None]]:
+    """Owner and longest context of each model, where told."""
     try:
         parsed: Any = json.loads(body)
-        owners = {str(model["id"]): model.get("owned_by") for model in parsed["data"]}
+        facts = {
+            str(model["id"]): (model.get("owned_by"), model.get("max_model_len")) for model in parsed["data"]
+        }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
     return {
-        model: owner if isinstance(owner, str) and is_printable(owner) else None
-        for model, owner in owners.items()
+        model: (
+            owner if isinstance(owner, str) and is_printable(owner) else None,
+            length if isinstance(length, int) and length > 0 else None,
+        )
+        for model, (owner, length) in facts.items()
         if model.strip() and is_printable(model)
     }
 

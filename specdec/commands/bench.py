@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from specdec import console, interrupts
-from specdec.commands import load_options, resuming
+from specdec.commands import load_options, resuming, text_checks
 from specdec.commands.options import Number, NumberList, objective_options, out_option
 from specdec.commands.request_options import changes as request_changes
 from specdec.commands.request_options import request_options
@@ -183,6 +183,13 @@ _CHANGEABLE = (
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Fixes order and arrivals.  [default: 1]")
 @click.option("--stall-seconds", type=Number(0.001, 1e6), help="Deadline without a byte.  [default: 120]")
 @click.option("--request-seconds", type=Number(0.001, 1e6), help="Deadline of a request.  [default: 1800]")
+@click.option(
+    "--check-texts/--no-check-texts",
+    "check_texts",
+    default=True,
+    help="After the run: follow texts that part along the baseline, and above temperature 0 compare short"
+    " answers; at most ten minutes.  [default: --check-texts]",
+)
 @out_option
 @click.option("--json", "as_json", is_flag=True, help="Print manifest and summary as one JSON object.")
 @click.pass_context
@@ -192,6 +199,7 @@ def command(
     resume: Path | None,
     as_json: bool,
     out: Path,
+    check_texts: bool,
     **given: Any,
 ) -> int:
     """Measure OpenAI-compatible endpoints against each other, exactly.
@@ -249,6 +257,8 @@ def command(
         run_table.show(summary)
     if manifest.problem:
         console.say(f"{manifest.status}: {printable(manifest.problem)}")
+    if check_texts and manifest.status == "complete" and not plan.share.index:
+        text_checks.run(plan, folder)
     empty = manifest.status == "complete" and _say_what_has_nothing(summary, list(manifest.variants))
     if empty:
         return EXIT_FAILED

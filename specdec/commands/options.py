@@ -99,6 +99,28 @@ def one_of(experiment: Experiment, region: str | None) -> str:
     return region or experiment.regions[0]
 
 
+class NamedUrl(click.ParamType[tuple[str, str]]):
+    """``NAME=URL``: where a variant is reached."""
+
+    name = "named URL"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The pair, or a usage error."""
+        variant, equals, url = str(value).partition("=")
+        if not (variant and equals and url):
+            self.fail(f"{value!r} is no NAME=URL.", param, ctx)
+        return variant, url
+
+
+target_option = click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    type=NamedUrl(),
+    metavar="NAME=URL",
+    help="Where a variant of the run is reached now; may be given again.  [default: the run's own]",
+)
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 runs_option = click.option(

@@ -38,7 +38,8 @@ def command(
     In bf16 two right decoders part at near-ties. At each different token the baseline is given the prompt and
     the other's text up to and including it, and decodes on: a right decoder joins again. What counts is how
     unlikely the baseline holds the other's tokens; where its log-probabilities are not real, how many they
-    are, which cannot show one wrong token in 200. Ctrl-C keeps what was followed.
+    are, which cannot show one wrong token in 200. Ctrl-C keeps what was followed. `specdec bench` does this
+    by itself, for ten minutes at most.
 
     \b
     specdec rejoin
@@ -51,19 +52,17 @@ def command(
     from specdec.prompts.sets import load
     from specdec.rejoin import store
     from specdec.rejoin.api import Api
-    from specdec.rejoin.follow import asked_of, follow, parts
+    from specdec.rejoin.follow import asked_of, follow, pending_of
     from specdec.runs.find import find
     from specdec.runs.folder import read_run
 
     folder = find(name, runs=runs)
     run = read_run(folder)
-    roles = {variant: facts.get("role") for variant, facts in run.manifest.variants.items()}
-    baselines = [variant for variant, role in roles.items() if role == "baseline"]
-    pending = parts(run.records, baselines, [variant for variant in roles if variant not in baselines[:1]])
+    pending = pending_of(run)
     if not pending:
         console.say(f"{folder}: no greedy texts part, so there is nothing to follow")
         return EXIT_OK
-    own = run.manifest.variants[baselines[0]]
+    own = run.manifest.variants[pending[0].baseline.variant]
     address = scorer or url or own.get("url")
     if not address:
         raise BadInputError(

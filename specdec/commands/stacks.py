@@ -60,6 +60,9 @@ def _show(stack: ServingStack) -> None:
         f"  versions   vLLM {stack.vllm}, Neuron SDK {stack.sdk}, {stack.library}, released {stack.released}"
     )
     console.show(f"  chips      {', '.join(stack.chips)}")
+    console.show(
+        f"  sampling   {'with a draft too' if stack.samples else 'none: compiled to decode greedily'}"
+    )
     for mode, support in (("no draft", stack.plain), *stack.modes.items()):
         places = ", ".join(f"{evidence} on {instance}" for instance, evidence in support.on.items())
         targets = f" for {', '.join(support.targets)}" if support.targets else ""

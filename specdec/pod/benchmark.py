@@ -202,6 +202,8 @@ def _measure_lanes(
     switch = turns.serve if turns else None
     manifest = exact.run(plan, folder, interrupted=earlier, on_event=show, switch=switch)
     say(f"exact lane: {manifest.status}, {manifest.counts}")
+    if manifest.status == "complete":
+        _check_texts(plan, folder)
     if "llmperf" in experiment.benchmark.lanes and manifest.status != "interrupted":
         outcome = "interrupted"
         try:
@@ -213,6 +215,20 @@ def _measure_lanes(
         finally:
             manifest = dataclasses.replace(manifest, environment={**manifest.environment, "llmperf": outcome})
             atomic.write(folder / MANIFEST, manifest.to_json())
+
+
+def _check_texts(plan: Plan, folder: Path) -> None:
+    """Whether the texts can be believed; what stops this takes nothing from the run."""
+    from specdec.benchmark import after
+
+    try:
+        checked = after.check_texts(
+            read_run(folder), plan, lambda what, done, total: say(f"{what} {done}/{total}")
+        )
+    except SpecdecError as error:
+        say(f"error: the texts are not checked: {error}; the run stands")
+        return
+    say(checked.says or "no texts to check")
 
 
 def _llmperf(settings: Settings, folder: Path) -> list[Case]:

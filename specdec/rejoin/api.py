@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -19,9 +20,17 @@ class Api:
         url: base URL, with or without ``/v1``.
         headers: sent with every request, e.g. Authorization.
         timeout: seconds without a byte.
+        tls: which certificates are trusted; the usual ones by default.
     """
 
-    def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout: float = 120.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 120.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         parts = urlsplit(url)
         self.url = url
         self._secure = parts.scheme == "https"
@@ -29,11 +38,15 @@ class Api:
         self._path = parts.path.rstrip("/").removesuffix("/v1")
         self._headers = {"Content-Type": "application/json", **(headers or {})}
         self._timeout = timeout
+        self._tls = tls
 
     @contextmanager
     def _answer(self, method: str, path: str, body: Mapping[str, Any] | None) -> Generator[HTTPResponse]:
-        kind = HTTPSConnection if self._secure else HTTPConnection
-        connection = kind(self._host, self._port, timeout=self._timeout)
+        connection = (
+            HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
+            if self._secure
+            else HTTPConnection(self._host, self._port, timeout=self._timeout)
+        )
         try:
             payload = None if body is None else json.dumps(body, allow_nan=False).encode()
             connection.request(method, self._path + path, payload, self._headers)

@@ -10,6 +10,7 @@ from specdec.rejoin.api import Api
 from specdec.rejoin.servers import Asked, reference
 from specdec.rejoin.store import Followed
 from specdec.rejoin.walk import Walk, walk
+from specdec.runs.folder import Run
 from specdec.runs.record import RequestRecord
 
 
@@ -43,12 +44,20 @@ def parts(records: Sequence[RequestRecord], baselines: Sequence[str], variants: 
     return list(chosen.values())
 
 
+def pending_of(run: Run) -> list[Part]:
+    """The pairs of a run whose greedy texts part, see ``parts``."""
+    roles = {variant: facts.get("role") for variant, facts in run.manifest.variants.items()}
+    baselines = [variant for variant, role in roles.items() if role == "baseline"]
+    return parts(run.records, baselines, [variant for variant in roles if variant not in baselines[:1]])
+
+
 def follow(
     pending: Sequence[Part],
     asked: Callable[[RequestRecord], Asked],
     api: Api,
     *,
     scorer: bool,
+    stop: Callable[[], bool] = lambda: False,
     on_progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Iterator[Followed]:
     """Follows each text, one at a time, and yields it when it is done: ending the iterator loses nothing.
@@ -62,10 +71,13 @@ def follow(
         asked: what was asked for a record.
         api: the server: the baseline's own, or a scorer of the same target.
         scorer: whether it is a scorer.
+        stop: asked before each text whether to follow no more of them.
         on_progress: told how many of how many are done.
     """
     owned: set[tuple[str, str]] = set()
     for number, part in enumerate(pending):
+        if stop():
+            return
         on_progress(number, len(pending))
         server = reference(api, asked(part.variant))
         own = walk(server, part.variant.text)

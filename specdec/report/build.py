@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from specdec import __version__
+from specdec.analysis.quality import QualityTest
 from specdec.analysis.verdict import Verdict
 from specdec.report.content import Content, Section, Tally, Text
 from specdec.report.headline import SIGNS, headline
@@ -17,6 +19,7 @@ from specdec.report.parts import (
     lengths,
     loads,
     money,
+    quality,
     speculation,
     speed,
 )
@@ -27,7 +30,7 @@ NOT_COUNTED = "does not count"
 """A row that no answer rests on, whatever its speed."""
 
 
-def build(run: Run, verdict: Verdict) -> tuple[Content, Trace]:
+def build(run: Run, verdict: Verdict, qualities: Sequence[QualityTest] = ()) -> tuple[Content, Trace]:
     """The whole report, and the trace of every number in it."""
     view = View(run, verdict, Trace(run.records, verdict.load))
     made: list[Section | None] = [
@@ -42,6 +45,7 @@ def build(run: Run, verdict: Verdict) -> tuple[Content, Trace]:
         money.cost(view) if view.complete else None,
         every_metric.percentiles(view),
         evidence.parity(view),
+        quality.section(qualities),
         evidence.failures(view),
         evidence.method(view),
         evidence.limits(view),

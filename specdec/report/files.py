@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -11,16 +11,20 @@ from typing import Any, cast
 from specdec import __version__, atomic
 from specdec.analysis.compare import Change, compare
 from specdec.analysis.judge import judge
+from specdec.analysis.quality import QualityTest, quality_tests, scored
 from specdec.analysis.regression import Regression, regressions
 from specdec.analysis.verdict import Verdict
+from specdec.quality.lm_eval import lm_eval_right
+from specdec.quality.tasks import tasks
 from specdec.rejoin import store
 from specdec.report import html, markdown
 from specdec.report.build import build
 from specdec.report.change import build_change
 from specdec.report.content import Content
 from specdec.report.numbers import Trace
+from specdec.runs import answers
 from specdec.runs.folder import Run, read_run
-from specdec.runs.manifest import MANIFEST
+from specdec.runs.manifest import MANIFEST, RunManifest
 from specdec.runs.renamed import renamed
 from specdec.runs.unfinished import read_unfinished
 from specdec.text import json_of
@@ -80,13 +84,19 @@ def write(folder: Path, limits: Mapping[str, float] | None = None, *, unfinished
     if limits:
         objective: dict[str, Any] = {**(manifest.configuration.get("objective") or {}), **limits}
         manifest = replace(manifest, configuration={**manifest.configuration, "objective": objective})
-    verdict = judge(manifest, run.records, rejoined=store.read(folder))
-    content, trace = build(run, verdict)
+    verdict = judge(
+        manifest,
+        run.records,
+        rejoined=store.read(folder),
+        short_answers=answers.read(folder, answers.SAMPLING),
+    )
+    qualities = quality_of(folder, run.manifest)
+    content, trace = build(run, verdict, qualities)
     digest = run.manifest.records_sha256
     written = Written(folder / "report.html", folder / "report.md", folder / "report.json", verdict)
     atomic.write(written.html, html.render(content, digest))
     atomic.write(written.markdown, markdown.render(content, digest))
-    atomic.write(written.numbers, numbers(run, verdict, content, trace))
+    atomic.write(written.numbers, numbers(run, verdict, content, trace, qualities))
     return written
 
 
@@ -147,7 +157,24 @@ def write_change(
     return written
 
 
-def numbers(run: Run, verdict: Verdict, content: Content, trace: Trace) -> str:
+def quality_of(folder: Path, manifest: RunManifest) -> tuple[QualityTest, ...]:
+    """How the variants of a run answer tasks, where they were asked."""
+    shipped = quality_tests(manifest, answers.read(folder, answers.QUALITY), tasks())
+    gsm8k = (
+        test
+        for source, (right, asked) in lm_eval_right(folder, list(manifest.variants)).items()
+        for test in scored(manifest, right, source, asked)
+    )
+    return (*shipped, *gsm8k)
+
+
+def numbers(
+    run: Run,
+    verdict: Verdict,
+    content: Content,
+    trace: Trace,
+    qualities: Sequence[QualityTest] = (),
+) -> str:
     """``report.json``: the answer, every row as data, and every number with its formula and its lines of
     ``records.jsonl``.
     """
@@ -167,6 +194,8 @@ def numbers(run: Run, verdict: Verdict, content: Content, trace: Trace) -> str:
             "level": verdict.level,
             "rows": [dataclasses.asdict(row) for row in verdict.comparisons],
             "classes": [dataclasses.asdict(summary) for summary in verdict.classes],
+            "sampling": [dataclasses.asdict(test) for test in verdict.sampled],
+            "quality": [dataclasses.asdict(test) for test in qualities],
             "overall": [dataclasses.asdict(total) for total in verdict.overall],
             "numbers": _numbers(trace),
         }

@@ -99,7 +99,7 @@ def _comparisons(verdict: Verdict) -> tuple[list[Column], Rows]:
         parity = "n/a" if c.parity.state == "not judged" else f"{c.parity.equal}/{c.parity.total}"
         rows.append(
             [
-                c.test_case,
+                c.label,
                 *([f"{c.variant} : {c.against}"] if several else []),
                 _tpot(base),
                 _tpot(own),

@@ -35,8 +35,8 @@ _OPEN = {"strict": True, "extra": "allow"}
 
 class MeasuredVariant(TypedDict, total=False):
     """One variant as it was measured: base URL, role, name of the model that was asked for; mode, draft and
-    window, None for a baseline or where not known; and ``owned_by`` of the served model where the server
-    tells.
+    window, None for a baseline or where not known; and, where the server tells, ``owned_by`` of the served
+    model, its longest context, and what its template makes of a conversation.
     """
 
     __pydantic_config__ = _OPEN  # pyright: ignore[reportGeneralTypeIssues]
@@ -48,6 +48,8 @@ class MeasuredVariant(TypedDict, total=False):
     draft: str | None
     window: int | None
     engine: str | None
+    max_model_len: int | None
+    template: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

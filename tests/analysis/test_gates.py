@@ -151,6 +151,25 @@ def test_one_target_on_both_sides() -> None:
     assert row(run(), variants=unnamed).reasons == ()
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "counts"),
+    [
+        ("tokens:a", "tokens:b", False),
+        ("tokens:a", "tokens:a", True),
+        ("tokens:a", "prompt:b", True),
+        ("tokens:a", None, True),
+    ],
+)
+def test_one_template_on_both_sides(ours: str, theirs: str | None, counts: bool) -> None:
+    served = {
+        "baseline": {"template": ours},
+        "fast": {"window": 7, "draft": "d", "template": theirs},
+    }
+    found = row(run(), variants=served)
+    assert found.counts == counts
+    assert (("other template", True) in codes(found)) == (not counts)
+
+
 def test_one_server_under_two_names_is_noise() -> None:
     one = {name: {**facts, "url": "http://127.0.0.1:8001"} for name, facts in VARIANTS.items()}
     assert codes(row(run(), variants=one)) == [("same server", True)]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from specdec.report.content import Cell, Section, Table, Text, cell, columns
-from specdec.report.numbers import LANE
+from specdec.report.numbers import LANE, sentence
 from specdec.report.parts.view import INTERVAL, View
 
 SHOWN_DIFFERENCES = 20
@@ -65,6 +65,7 @@ def parity(view: View) -> Section | None:
             f"{len(differing)} pairs differ; the first {SHOWN_DIFFERENCES} are shown, the others are in"
             " records.jsonl."
         )
+    texts += [sentence(test.says) for test in view.verdict.sampled]
     return Section("parity", "Is the text the same?", tuple(texts), tables=tuple(tables))
 
 

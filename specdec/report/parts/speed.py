@@ -96,7 +96,7 @@ def _cases(view: View, page: Page) -> Table:
         )
         rows.append(
             (
-                cell(c.test_case),
+                cell(c.label),
                 *([cell(view.label(c))] if view.several else []),
                 decision(view, c),
                 cell(view.ratio("tpot", c)),
