@@ -166,7 +166,9 @@ def _said(test: SampledTest) -> SampledTest:
     ours, theirs = test.requests
     names = f"{test.variant} and {test.against}"
     asked = f"{theirs} and {ours} short answers at temperature {test.temperature:g}"
-    found = f"a verifier at {COLDER:g} times the temperature would be found with {test.power:.0%}"
+    found = (
+        f"a verifier at {COLDER:g} times the temperature is found in {test.power:.0%} of such tests or more"
+    )
     if test.state == "differs":
         shares = f"{test.shares[1]:.0%} against {test.shares[0]:.0%}"
         says = (

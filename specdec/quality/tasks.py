@@ -45,7 +45,7 @@ class Task:
         """Whether a text answers it rightly.
 
         JSON must hold the same object, whatever stands around it. Else what follows the last ``Answer:``
-        must be the number, or the list, but for spaces, case and a full stop.
+        must hold the number and no other, or be the list, but for spaces, case and a full stop.
         """
         text = text.rpartition("</think>")[2]
         if isinstance(self.answer, dict):
@@ -55,8 +55,8 @@ class Task:
             return False
         last = str(said[-1])
         if self.answer.isdigit():
-            number = _NUMBER.search(last)
-            return number is not None and float(number[0].replace(",", "")) == float(self.answer)
+            numbers = [float(number.replace(",", "")) for number in _NUMBER.findall(last)]
+            return numbers == [float(self.answer)]
         return _listed(last) == _listed(self.answer)
 
 

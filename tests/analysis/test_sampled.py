@@ -17,7 +17,7 @@ from tests.analysis.test_gates import VARIANTS, run
 
 pytestmark = pytest.mark.slow
 
-REQUESTS = 300
+REQUESTS = 600
 LANGUAGE = Language(4.0, 1)
 
 
@@ -33,7 +33,7 @@ def test_a_right_sampler_passes_and_a_colder_verifier_is_found() -> None:
     assert (right.state, wrong.state) == ("one distribution", "differs")
     assert wrong.p_value <= LEVEL < right.p_value
     assert right.power > 0.9
-    assert "would be found with" in right.says
+    assert "times the temperature is found in" in right.says
     assert wrong.shares[0] != wrong.shares[1]
     # The first token is the target's own on either side.
     assert wrong.place > 1
@@ -68,6 +68,7 @@ def test_a_row_counts_unless_the_distributions_differ(verifier: float, counts: b
     (row,) = verdict.comparisons
     assert row.counts == counts
     assert row.label == "case, temperature 1"
+    assert row.label in verdict.sentence
     assert (("other distribution", True) in [(r.code, r.withholds) for r in row.reasons]) == (not counts)
     assert verdict.sampled[0].says in row.says
     assert not any("is not checked" in caveat for caveat in verdict.caveats)

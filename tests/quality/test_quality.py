@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from math import comb
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -78,26 +79,27 @@ def test_mcnemar_is_the_binomial_test() -> None:
 
 
 def test_the_interval_of_a_loss() -> None:
-    # Tango 1998, cross-over trial of soft contact lenses: 44 pairs, 1 and 3 discordant ones.
-    interval = loss_interval(44, 1, 3)
-    assert (interval.low, interval.high) == pytest.approx((-0.1584, 0.0549), abs=1e-3)
     same = loss_interval(60, 0, 0)
-    assert same.high == pytest.approx(0.0602, abs=1e-3)
+    # Without discordant pairs the score's equation has a closed solution.
+    assert same.high == pytest.approx(1.95996**2 / (60 + 1.95996**2), abs=1e-5)
     assert same.low == pytest.approx(-same.high)
+    one, other = loss_interval(60, 9, 2), loss_interval(60, 2, 9)
+    assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
+    assert one.low < 7 / 60 < one.high
 
 
 def test_the_interval_covers_as_it_says() -> None:
-    """Over every outcome of 60 tasks where 10% turn wrong and 5% right: the exact coverage."""
-    from scipy.stats import multinomial
-
-    chances = (0.10, 0.05, 0.85)
-    covered = sum(
-        multinomial.pmf((first, second, 60 - first - second), 60, chances)
-        for first in range(25)
-        for second in range(20)
-        if loss_interval(60, first, second).low <= 0.05 <= loss_interval(60, first, second).high
-    )
-    assert 0.93 < covered < 0.975
+    """Over the outcomes of 40 tasks where 10% turn wrong and 5% right: the exact coverage."""
+    covered = total = 0.0
+    for first in range(14):
+        for second in range(9):
+            rest = 40 - first - second
+            chance = comb(40, first) * comb(40 - first, second) * 0.10**first * 0.05**second * 0.85**rest
+            interval = loss_interval(40, first, second)
+            total += chance
+            covered += chance * (interval.low <= 0.05 <= interval.high)
+    assert total > 0.999
+    assert 0.93 < covered < 0.98
 
 
 @pytest.mark.parametrize(("wrong", "state"), [(3, "no difference shown"), (8, "worse")])
