@@ -18,6 +18,9 @@ from specdec.errors import EnvironmentFault
 VERSION = "0.4.13"
 """Of lm-eval, that the arguments and files here are those of."""
 
+STDERR = 2
+"""Of this process: what lm-eval prints is no result of ours."""
+
 FOLDER = "lm-eval"
 """Folder inside a run, with one folder for each variant."""
 
@@ -90,7 +93,7 @@ def evaluate(
         "lm_eval",
         *arguments(model, url, output, limit=limit, concurrency=concurrency),
     ]
-    done = subprocess.run(command, stdout=sys.stderr, env=dict(environment), check=False)
+    done = subprocess.run(command, stdout=STDERR, env=dict(environment), check=False)
     if done.returncode:
         raise EnvironmentFault(
             f"lm-eval against {url} ended with status {done.returncode}",

@@ -68,7 +68,7 @@ def test_a_row_counts_unless_the_distributions_differ(verifier: float, counts: b
     (row,) = verdict.comparisons
     assert row.counts == counts
     assert row.label == "case, temperature 1"
-    assert row.label in verdict.sentence
+    assert row.label in verdict.sentence.lower()
     assert (("other distribution", True) in [(r.code, r.withholds) for r in row.reasons]) == (not counts)
     assert verdict.sampled[0].says in row.says
     assert not any("is not checked" in caveat for caveat in verdict.caveats)

@@ -129,8 +129,8 @@ def answering(wrong: int) -> Callable[[dict[str, Any]], str]:
 def test_the_command_asks_keeps_and_reports(wrong: int, status: int, tmp_path: Path) -> None:
     with serving(answering(0)) as (one, _), serving(answering(wrong)) as (other, _):
         _, _, folder = bench(tmp_path, [one, other])
-        result = CliRunner().invoke(cli, ["quality", str(folder)])
-    assert result.exit_code == status, result.output
+        result = CliRunner().invoke(cli, ["quality", str(folder)], standalone_mode=False)
+    assert result.return_value == status, result.output
     assert f"answers {60 - wrong} of 60 tasks rightly, baseline 60" in result.output
     assert len(read(folder, QUALITY)) == 120
     report = CliRunner().invoke(cli, ["report", str(folder), "--json"])
@@ -176,8 +176,9 @@ def test_the_lane_of_lm_eval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(lm_eval.importlib.metadata, "version", lambda _: lm_eval.VERSION)
     with serving(answering(0)) as (one, _), serving(answering(0)) as (other, _):
         _, _, folder = bench(tmp_path, [one, other])
-        result = CliRunner().invoke(cli, ["quality", str(folder), "--lm-eval", "--limit", "20"])
-    assert result.exit_code == 0, result.output
+        given = ["quality", str(folder), "--lm-eval", "--limit", "20"]
+        result = CliRunner().invoke(cli, given, standalone_mode=False)
+    assert result.return_value == 0, result.output
     assert (
         "speculative answers 17 of 20 tasks rightly, baseline 20 (gsm8k, flexible-extract)" in result.output
     )
