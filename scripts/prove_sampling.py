@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -61,7 +62,8 @@ class Language:
 
 def pick(chance: np.random.Generator, chances: np.ndarray) -> int:
     """A word drawn with these chances."""
-    return int(np.searchsorted(np.cumsum(chances), chance.random() * chances.sum()))
+    sums: list[float] = np.cumsum(chances).tolist()
+    return bisect_left(sums, chance.random() * sums[-1])
 
 
 def plain(language: Language, temperature: float = 1.0) -> Draw:

@@ -68,7 +68,7 @@ async def prompt_tokens(plan: Plan, client: Client, prompt: Prompt) -> int | Non
     route = "/chat/completions" if plan.api == "chat" else "/completions"
     answer = await _posted(client, client.endpoint.below_base(route), body | {"max_tokens": 1})
     usage: Any = answer.get("usage")
-    count = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    count: Any = cast("dict[str, Any]", usage).get("prompt_tokens") if isinstance(usage, dict) else None
     return count if isinstance(count, int) else None
 
 

@@ -91,7 +91,8 @@ def test_an_interruption_keeps_what_came_and_loses_no_run(tmp_path: Path) -> Non
 def test_the_seeds_of_two_variants_differ(tmp_path: Path) -> None:
     with serving(sampled(1.0)) as (one, asked), serving(sampled(1.0)) as (other, theirs):
         run = plain_run(tmp_path, [one, other])
-        asked.clear(), theirs.clear()
+        asked.clear()
+        theirs.clear()
         plan = answers.plan_of(run, [answers.sampling_prompt()], temperature=1.0, repeats=30)
         after.draw(plan, run.folder, (), lambda _done, _total: None)
     seeds = [{body["seed"] for body in side} for side in (asked, theirs)]

@@ -49,8 +49,11 @@ def vllm(tokens_a_word: int = 1, *, tokenize: bool = True, mark: int = 0) -> Gen
             elif not body.get("stream"):
                 self.reply({"usage": {"prompt_tokens": words}})
             else:
-                text = {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}
-                usage = {"choices": [], "usage": {"prompt_tokens": words, "completion_tokens": 1}}
+                text: dict[str, Any] = {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}
+                usage: dict[str, Any] = {
+                    "choices": [],
+                    "usage": {"prompt_tokens": words, "completion_tokens": 1},
+                }
                 lines = "".join(f"data: {json.dumps(event)}\n\n" for event in (text, usage))
                 self.reply(f"{lines}data: [DONE]\n\n".encode(), "text/event-stream")
 

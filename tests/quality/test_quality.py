@@ -26,6 +26,13 @@ KNOWN = {task.prompt: task for task in tasks()}
 BOTH = manifest({"baseline": {}, "fast": {"window": 7, "draft": "d"}})
 
 
+def always(version: str) -> Callable[[str], str]:
+    def of(_: str) -> str:
+        return version
+
+    return of
+
+
 def said(task: Task) -> str:
     if isinstance(task.answer, dict):
         return f"Here it is:\n```json\n{json.dumps(task.answer)}\n```"
@@ -147,7 +154,7 @@ def test_without_lm_eval_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) -> 
     result = CliRunner().invoke(cli, ["quality", "--lm-eval"])
     assert "lm-eval is not installed" in str(result.exception)
     assert lm_eval.VERSION in (getattr(result.exception, "remedy", "") or "")
-    monkeypatch.setattr(lm_eval.importlib.metadata, "version", lambda _: "0.4.5")
+    monkeypatch.setattr(lm_eval.importlib.metadata, "version", always("0.4.5"))
     assert "lm-eval is 0.4.5" in str(CliRunner().invoke(cli, ["quality", "--lm-eval"]).exception)
 
 
@@ -173,7 +180,7 @@ def test_the_lane_of_lm_eval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     module.mkdir()
     (module / "__main__.py").write_text(FAKE, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(lm_eval.importlib.metadata, "version", lambda _: lm_eval.VERSION)
+    monkeypatch.setattr(lm_eval.importlib.metadata, "version", always(lm_eval.VERSION))
     with serving(answering(0)) as (one, _), serving(answering(0)) as (other, _):
         _, _, folder = bench(tmp_path, [one, other])
         given = ["quality", str(folder), "--lm-eval", "--limit", "20"]
