@@ -121,8 +121,10 @@ def reasons(
         return
     yield from _survivors(names, sides)
     yield from _pairs(alike, apart)
-    yield from _texts(names, sides, prompt_class, alike, parity)
-    yield from _sampled(temperature(alike), sampled)
+    yield from _texts(alike, parity)
+    hot = temperature(alike)
+    yield from _sampled(hot, sampled)
+    yield from _loops(names, sides, prompt_class, hot=hot)
 
 
 def other_template(templates: tuple[str | None, str | None]) -> bool:
@@ -202,16 +204,18 @@ def _sampled(hot: float, sampled: SampledTest | None) -> Iterator[Reason]:
         yield Reason("sampled", False, sampled.says)
 
 
-def _texts(
-    names: tuple[str, str], sides: tuple[Side, Side], prompt_class: str, alike: Sequence[Pair], parity: Parity
-) -> Iterator[Reason]:
+def _texts(alike: Sequence[Pair], parity: Parity) -> Iterator[Reason]:
     silent = sum(unread(pair.baseline) or unread(pair.variant) for pair in alike)
     if silent:
         few = len(alike) - silent < SURVIVORS * len(alike)
         yield Reason("unread", few, f"{silent} of {len(alike)} pairs have tokens counted and no text read")
     if parity.state == "differs":
         yield Reason("texts differ", True, "the texts differ, and nothing explains it")
-    hot = temperature(alike)
+
+
+def _loops(
+    names: tuple[str, str], sides: tuple[Side, Side], prompt_class: str, *, hot: float
+) -> Iterator[Reason]:
     if prompt_class == REPETITIVE:
         return
     mostly = all(2 * side.loops > side.ok for side in sides)
