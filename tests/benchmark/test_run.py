@@ -64,6 +64,8 @@ def test_what_a_run_leaves(start: Start, make_plan: MakePlan, tmp_path: Path) ->
         "draft": None,
         "window": None,
         "engine": "specdec-golden",
+        "max_model_len": None,
+        "template": None,
     }
     assert manifest.server_counters["baseline"] is None
     counted = manifest.server_counters["speculative"]
