@@ -196,13 +196,7 @@ class _Run:
         self._clients = [
             Client(target, plan.timeouts, plan.headers, fields=self._fields, tls=tls) for target in targets
         ]
-        targets = [
-            replace(target, template=await room.template(plan, client))
-            for target, client in zip(targets, self._clients, strict=True)
-        ]
-        misfits = [mistake async for mistake in room.misfits(plan, self._clients)]
-        if misfits:
-            raise BadInputError("prompts", misfits)
+        targets = await self._acquainted(targets)
         status: Status = "complete"
         problem = None
         before = after = None
@@ -243,6 +237,20 @@ class _Run:
                 client.close()
         self._on_event(RunEvent(status, self._done, self._plan.total))
         return manifest
+
+    async def _acquainted(self, targets: list[Target]) -> list[Target]:
+        """The targets with what they make of a conversation; those of later phases are not there yet.
+
+        Raises:
+            BadInputError: prompts that a server has no room for.
+        """
+        misfits = [mistake async for mistake in room.misfits(self._plan, self._clients)]
+        if misfits:
+            raise BadInputError("prompts", misfits)
+        return [
+            replace(target, template=await room.template(self._plan, client))
+            for target, client in zip(targets, self._clients, strict=True)
+        ]
 
     async def _in_phases(self, targets: list[Target], tls: ssl.SSLContext) -> None:
         """One server at a time, as often as the plan says.
