@@ -107,7 +107,7 @@ def test_a_server_that_merges_steps_gives_no_acceptance_but_still_speed() -> Non
     assert all(m.acceptance is None for m in found.measurements)
     assert found.comparisons[0].decision == "helps"
     assert found.windows == ()
-    assert any("cannot be told from the stream" in caveat for caveat in found.caveats)
+    assert any("cannot be read from the stream" in caveat for caveat in found.caveats)
 
 
 def test_failed_parity_is_marked_and_does_not_count() -> None:

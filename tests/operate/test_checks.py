@@ -439,7 +439,7 @@ def test_a_question_without_an_answer_is_unknown_and_exits_with_4(
     assert [(finding.level, finding.what) for finding in found] == [
         (
             "unknown",
-            "not looked at: AWS answers DescribeClusterVersions with ServerException: come back later",
+            "not checked: AWS answers DescribeClusterVersions with ServerException: come back later",
         )
     ]
     assert status(found) == 4

@@ -28,7 +28,7 @@ NOW = datetime(2026, 12, 1, 3, 0, tzinfo=UTC)
         ),
         (
             'scale_down_every_hours = 0\nscale_down_at = "2026-11-30T00:00:00"',
-            [("blocker", "is past"), ("warning", "nothing stops")],
+            [("blocker", "is in the past"), ("warning", "nothing stops")],
         ),
     ],
 )

@@ -70,7 +70,7 @@ def test_a_changed_baseline_is_no_reference(first: Path, tmp_path: Path) -> None
     change = compare(own, changed)
     assert change.reference is None
     assert {row.decision for row in change.rows} == {"undecided"}
-    assert "cannot be told from one of the day" in change.sentence
+    assert "cannot be told apart from one of the day" in change.sentence
 
 
 def test_same_services_again_are_not_called_different(first: Path, tmp_path: Path) -> None:
