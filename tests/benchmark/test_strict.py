@@ -273,7 +273,7 @@ def test_a_compressed_answer_is_named(begin: Callable[[Answer], Server], tmp_pat
         (["--extra-body", '{"a": NaN}'], "is not a JSON object"),
         (["--extra-body", '{"stream": false}'], "is set by the client itself"),
         (["--api-key-header", "api-key"], "has no key to send"),
-        (["--cacert", "/nowhere/ca.pem"], "holds no certificate"),
+        (["--cacert", "/nowhere/ca.pem"], "contains no readable certificate"),
     ],
 )
 def test_what_cannot_be_sent_is_refused_before_anything_is(

@@ -111,7 +111,7 @@ def test_an_old_default_no_guard_no_role_a_past_schedule_and_a_missing_zone_are_
         "the default of EKS is v5.3.1-eksbuild.1, which is too old",
         "nothing stops a forgotten node",
         "is not in cluster.admin_principal_arns",
-        "guards.scale_down_at = 2020-01-02T03:04:05 is past",
+        "guards.scale_down_at = 2020-01-02T03:04:05 is in the past",
         f"m7i.2xlarge is not offered in {FIRST}b, where the control plane",
     ):
         assert any(named in sentence for sentence in sentences), f"{named} is not in {sentences}"
