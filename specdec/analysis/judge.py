@@ -21,6 +21,7 @@ from specdec.analysis.roofline import roofline
 from specdec.analysis.rows import Rows, RowSource, class_summaries, compare_rows, overall, row_sources
 from specdec.analysis.sampled import SampledTest, compared_in
 from specdec.analysis.seams import Shift, shifts
+from specdec.analysis.self_check import self_check
 from specdec.analysis.sentences import caveats, overall_sentence
 from specdec.analysis.significance import JOINT_LEVEL, MARGIN, ReadTogether, spread
 from specdec.analysis.step_reading import merges, step_source
@@ -44,7 +45,7 @@ from specdec.metrics.tpot import TPOT
 from specdec.metrics.ttft import TTFT
 from specdec.rejoin.store import Followed
 from specdec.runs.manifest import RunManifest
-from specdec.runs.record import RequestRecord, measured
+from specdec.runs.record import EXACT, SELF_CHECK, RequestRecord, measured
 
 if TYPE_CHECKING:
     from specdec.experiment.sections import VariantSettings
@@ -66,7 +67,7 @@ def judge(
 
     Args:
         manifest: of the run.
-        records: of the run, in file order; other lanes than ``exact`` are passed over.
+        records: of the run, in file order; only those of our own client count.
         convention: step arithmetic of the serving stack; by default what the manifest's engine or serving
             stack is known for.
         price: of the accelerator node. By default the experiment's own price or the catalogue's, and none for
@@ -75,14 +76,15 @@ def judge(
         short_answers: that were asked for above temperature 0, see ``specdec.analysis.sampled``.
     """
     sampled = compared_in(manifest, short_answers)
-    exact = [record for record in records if record.lane == "exact"]
+    own = [record for record in records if record.lane in (EXACT, SELF_CHECK)]
+    exact = [record for record in own if record.lane == EXACT]
     loads = sorted({record.load for record in exact if not record.warmup})
     if len(loads) < 2:
-        return RunJudge(manifest, exact, convention, price, rejoined, sampled).verdict()
+        return RunJudge(manifest, own, convention, price, rejoined, sampled).verdict()
     judges = {
         load: RunJudge(
             manifest,
-            [record for record in exact if record.load == load],
+            [record for record in own if record.load == load],
             convention,
             price,
             rejoined,
@@ -125,7 +127,8 @@ class RunJudge:
         self.experiment = None if self.strangers else manifest.configured
         seen = None if self.experiment is None else self.experiment.price(self.experiment.regions[0])
         self.price = price or own_price(manifest) or (None if self.local else seen)
-        self.all = [record for record in records if record.lane == "exact" and not record.warmup]
+        sent = [record for record in records if not record.warmup]
+        self.all = [record for record in sent if record.lane == EXACT]
         self.ok = list(measured(self.all))
         self.by_row, self.ok_by_row = _by_row(self.all), _by_row(self.ok)
         self.baselines = tuple(
@@ -139,6 +142,9 @@ class RunJudge:
         self.sources: dict[str, StepSource | None] = {
             name: step_source(plain, self.of(name)) for name in manifest.variants
         }
+        again = [record for record in sent if record.lane == SELF_CHECK]
+        first = next(iter(self.baselines), "")
+        self.self_check = self_check(first, self.of(first), again)
         self.merged = tuple(name for name in self.speculative if self.is_merged(name))
         self.sources |= dict.fromkeys(self.merged)
 
@@ -213,6 +219,7 @@ class RunJudge:
             caveats=(),
             phases=phase_levels(self.ok),
             sampled=self.sampled,
+            self_check=self.self_check,
         )
         said = caveats(
             verdict,
@@ -289,7 +296,15 @@ class RunJudge:
 
     def compared(self, known: ReadTogether | None = None) -> Rows:
         """Every row, and what they know of each other; ``known`` where other rows are read with them."""
-        return compare_rows(self.manifest, self.rows(), self.by_row, known, self.rejoined, self.shifted)
+        return compare_rows(
+            self.manifest,
+            self.rows(),
+            self.by_row,
+            known,
+            self.rejoined,
+            shifted=self.shifted,
+            check=self.self_check,
+        )
 
     @functools.cached_property
     def shifted(self) -> Mapping[Hashable, Shift]:

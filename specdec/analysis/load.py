@@ -25,6 +25,7 @@ from specdec.analysis.load_sentences import answer, caveats, row_sentence
 from specdec.analysis.load_verdict import Capacity, LoadPoint, LoadRow, LoadVerdict, Served
 from specdec.analysis.moderation import common_spread
 from specdec.analysis.pairing import LogRatio, Pair, log_ratios
+from specdec.analysis.self_check import settled
 from specdec.analysis.significance import JOINT_LEVEL, ReadTogether, decide, paired_ratio, row_level
 from specdec.metrics.objective import Objective, objective_of
 from specdec.metrics.system_throughput import system_throughput
@@ -146,7 +147,7 @@ class _Loads:
         return LoadPoint(
             load=load,
             ratio=ratio,
-            decision=decide(ratio.interval if ratio else None) if self.complete else "undecided",
+            decision=settled(ratio, self.judges[load].self_check) if self.complete else "undecided",
             tokens_per_step=fmean(steps) if steps else None,
             excluded=tuple(part.test_case for part in parts if not part.counts),
         )

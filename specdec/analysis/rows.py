@@ -17,6 +17,7 @@ from specdec.analysis.phases import shared_spread
 from specdec.analysis.rejoined import with_rejoined
 from specdec.analysis.sampled import SampledTest
 from specdec.analysis.seams import Shift
+from specdec.analysis.self_check import settled
 from specdec.analysis.sentences import comparison_sentence
 from specdec.analysis.significance import MARGIN, ReadTogether, decide, paired_ratio
 from specdec.analysis.verdict import (
@@ -28,6 +29,7 @@ from specdec.analysis.verdict import (
     PairedRatio,
     Parity,
     Reason,
+    SelfCheck,
 )
 from specdec.metrics.e2e import E2E
 from specdec.metrics.tpot import TPOT
@@ -127,12 +129,14 @@ class Rows:
         comparisons: see ``Verdict``.
         sources: of each, in the same order.
         tpot, fleet: what the rows know of each other in either ratio.
+        check: the baseline against itself.
     """
 
     comparisons: tuple[Comparison, ...]
     sources: tuple[RowSource, ...]
     tpot: ReadTogether
     fleet: ReadTogether
+    check: SelfCheck | None
 
 
 def compare_rows(
@@ -142,6 +146,7 @@ def compare_rows(
     known: ReadTogether | None = None,
     followed: Sequence[Followed] = (),
     shifted: Mapping[Hashable, Shift] = _NO_SHIFTS,
+    check: SelfCheck | None = None,
 ) -> Rows:
     """Compares all rows, read together.
 
@@ -152,6 +157,7 @@ def compare_rows(
         known: what rows know of each other, where more than these are read together.
         followed: texts that were followed, see ``specdec.rejoin``.
         shifted: groups of rows whose ratio changed at a seam, see ``specdec.analysis.seams``.
+        check: the baseline against itself.
     """
     tpots, ttfts, e2es = (
         [(source.group, log_ratios(source.alike, metric.of)) for source in sources]
@@ -167,6 +173,7 @@ def compare_rows(
             every,
             followed,
             shifted,
+            check,
             tpot_known.ratio(*tpot),
             ttft_known.ratio(*ttft),
             e2e_known.ratio(*e2e),
@@ -174,7 +181,7 @@ def compare_rows(
         )
         for source, tpot, ttft, e2e, fleet in zip(sources, tpots, ttfts, e2es, sums, strict=True)
     )
-    return Rows(comparisons, tuple(sources), tpot_known, fleet_known)
+    return Rows(comparisons, tuple(sources), tpot_known, fleet_known, check)
 
 
 def row_sources(
@@ -223,6 +230,7 @@ def _comparison(
     every: Records,
     followed: Sequence[Followed],
     shifted: Mapping[Hashable, Shift],
+    check: SelfCheck | None,
     tpot: PairedRatio | None,
     ttft: PairedRatio | None,
     e2e: PairedRatio | None,
@@ -233,17 +241,13 @@ def _comparison(
     text = source.parity(every, followed)
     # A baseline that drifts differs from itself, and its phases stand on both sides of the variant's.
     noise = None if is_sequential(manifest) else noise_of(requests[0])
-    decision: Decision = decide(tpot.interval) if complete and tpot else "undecided"
+    known = (noise, check.floor if check else None)
+    floor = max((each for each in known if each is not None), default=None)
+    decision: Decision = settled(tpot, check, noise) if complete else "undecided"
     said = source.reasons(manifest, every, followed, shifted)
-    if decision in ("helps", "hurts") and tpot and noise and max(tpot.value, 1 / tpot.value) <= noise:
-        decision = "undecided"
-        said.append(
-            Reason(
-                "within noise",
-                False,
-                f"the baseline differs from itself by {noise - 1:.0%}, which is as much",
-            )
-        )
+    if complete and tpot and floor and decision != decide(tpot.interval):
+        says = f"the baseline differs from itself by up to {floor - 1:.1%}, which is as much"
+        said.append(Reason("within noise", False, says))
     counts = not any(reason.withholds for reason in said)
     row = Comparison(
         variant=source.variant,
@@ -263,6 +267,7 @@ def _comparison(
         e2e=e2e,
         fleet=fleet,
         noise=noise,
+        floor=floor,
         parity=text,
         says="",
         temperature=temperature(source.alike),
@@ -325,7 +330,7 @@ def class_summaries(
                     prompt_class=prompt_class,
                     variant=variant,
                     test_cases=tuple(row.test_case for row, _ in chosen),
-                    decision=decide(ratio.interval if ratio else None),
+                    decision=settled(ratio, rows.check),
                     tpot=ratio,
                     tokens_per_step=fmean(lengths) if lengths else None,
                 )

@@ -234,6 +234,8 @@ def caveats(
             f"Steps of {', '.join(merged)} are larger than the window allows: the server joins them, so there"
             " is no acceptance and no window advice."
         )
+    if verdict.self_check is not None and verdict.self_check.differs:
+        said.append(f"{_capital(verdict.self_check.says)}.")
     return (
         *said,
         *seam_caveats(seams),

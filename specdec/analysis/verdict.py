@@ -15,6 +15,7 @@ from specdec.analysis.advice import WindowPoint as WindowPoint
 from specdec.analysis.load_verdict import LoadVerdict as LoadVerdict
 from specdec.analysis.phases import PhaseLevel as PhaseLevel
 from specdec.analysis.sampled import SampledTest as SampledTest
+from specdec.analysis.self_check_verdict import SelfCheck as SelfCheck
 
 if TYPE_CHECKING:
     from specdec.catalog.prices import NodePrice
@@ -320,6 +321,8 @@ class Comparison:
         fleet: ratio of the sums of time per token, whole requests: what a bill follows.
         noise: by how much the baseline's repeats differ from each other, as a ratio of at least 1; None with
             one repeat. A difference within it is undecided.
+        floor: the noise floor that the decision was held against: the larger of ``noise`` and that of
+            ``Verdict.self_check``; None where neither is known.
         parity: of the texts.
         says: the row in one sentence.
     """
@@ -341,6 +344,7 @@ class Comparison:
     e2e: PairedRatio | None
     fleet: PairedRatio | None
     noise: float | None
+    floor: float | None
     parity: Parity
     says: str
     temperature: float = 0.0
@@ -425,6 +429,7 @@ class Verdict:
         loads: up to which load it pays; None for a run of one load.
         phases: of a run that serves one variant after the other; else empty.
         sampled: tests of short answers above temperature 0, where such were asked for.
+        self_check: the baseline against itself; None where the run did not measure that.
     """
 
     run: str
@@ -453,6 +458,7 @@ class Verdict:
     loads: LoadVerdict | None = None
     phases: tuple[PhaseLevel, ...] = ()
     sampled: tuple[SampledTest, ...] = ()
+    self_check: SelfCheck | None = None
 
     def measurement(self, variant: str, test_case: str) -> Measurement | None:
         """The measurement of one variant on one test case, if there is one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from specdec.benchmark.load import WARMUP_TOKENS, measured_requests
+from specdec.benchmark.load import WARMUP_TOKENS, measured_requests, self_check_requests
 from specdec.experiment.phases import phase_order
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ def announcement(plan: Plan) -> str:
         f"{_count(plan.total, 'request')}: {_count(prompts, 'prompt')} in {_count(cases, 'test case')}"
         f" to {_count(len(plan.targets), 'target')}, {plan.warmup} of each for warming up"
     ]
+    if again := self_check_requests(plan):
+        name = plan.targets[0].variant
+        parts.append(f"{_count(again, 'request')} of it measure {name} against itself (--self-check)")
     equal = sum(prompt.listed - 1 for prompt in plan.prompts)
     if equal:
         parts.append(
@@ -61,7 +64,9 @@ def seconds(plan: Plan, tpot: float) -> float:
     spent += plan.warmup / plan.concurrency * min(WARMUP_TOKENS, plan.output_tokens) * tpot
     if sequential:
         return spent * len(phase_order(len(plan.targets), plan.repeats))
-    return spent * (1 if plan.schedule == "concurrent" else len(plan.targets))
+    if plan.schedule == "concurrent":
+        return spent
+    return spent * (len(plan.targets) + self_check_requests(plan) / measured_requests(plan))
 
 
 def duration(time: float) -> str:

@@ -24,7 +24,7 @@ from specdec.benchmark.fields import Fields, request_body
 from specdec.benchmark.http1 import Connection, Cut, Exchange, ProtocolError, Reads, Refused
 from specdec.benchmark.stream import BadStreamError, CompletionStream, ServerError
 from specdec.metrics.arrivals import first_arrival
-from specdec.runs.record import TOTAL_ONLY, Outcome, RequestRecord
+from specdec.runs.record import EXACT, TOTAL_ONLY, Outcome, RequestRecord
 from specdec.text import without_secrets
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class Client:
 
     Attributes:
         target: that is asked.
+        lane: of its records.
         endpoint: its address.
         reads: how well the times of arrival can be told apart.
     """
@@ -73,8 +74,10 @@ class Client:
         *,
         fields: Fields | None = None,
         tls: ssl.SSLContext | None = None,
+        lane: str = EXACT,
     ) -> None:
         self.target = target
+        self.lane = lane
         self._fields = fields or Fields()
         self._tls = tls
         self.endpoint = Endpoint.of(target.url)
@@ -164,7 +167,7 @@ class Client:
         """The record of one request, and what the server said where it refused it."""
         body = json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
         path = self.endpoint.below_base("/chat/completions" if plan.api == "chat" else "/completions")
-        blank = _blank(self.target, job, plan)
+        blank = _blank(self.target, job, plan, self.lane)
         while True:
             stream = CompletionStream()
             try:
@@ -362,10 +365,10 @@ def _message(body: bytes) -> str:
         return body[:300].decode(errors="replace").strip() or "no body"
 
 
-def _blank(target: Target, job: Job, plan: Plan) -> RequestRecord:
+def _blank(target: Target, job: Job, plan: Plan, lane: str) -> RequestRecord:
     return RequestRecord(
         run=plan.run,
-        lane="exact",
+        lane=lane,
         variant=target.variant,
         test_case=job.prompt.test_case,
         prompt_class=job.prompt.prompt_class,

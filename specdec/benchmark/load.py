@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from specdec.benchmark.meeting import ALONE, Share
+from specdec.benchmark.self_check import Candidate, chosen
 from specdec.experiment.phases import phase_order
 from specdec.prompts.sets import Prompt
 
@@ -23,6 +24,10 @@ accelerator much.
 """
 
 
+SELF_CHECK = -1
+"""In the order of a block: the baseline once more, to be measured against itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Requests that one variant gets in one turn; every variant gets the same.
@@ -30,7 +35,8 @@ class Block:
     Attributes:
         number: 0-based.
         jobs: in the order they are sent.
-        order: indexes of the variants, in the order of their turns.
+        order: indexes of the variants, in the order of their turns; ``SELF_CHECK`` among them in some
+            blocks.
         plan: the run's plan at the block's load.
         visit: 0-based, how often the block's load was visited before.
         held: whether the load is kept up until the last of the jobs has ended.
@@ -75,12 +81,20 @@ def blocks(plan: Plan) -> Iterator[Block]:
     steadily falls on all of them alike. A visit sends every prompt as often as it takes to fill the load.
 
     The variants' order is rotated from block to block (A-B-B-A with two) such that each comes first equally
-    often in every test case, up to one: a drift of the machine then falls on all of them alike.
+    often in every test case, up to one: a drift of the machine then falls on all of them alike. In some
+    blocks the baseline has a second turn, see ``specdec.benchmark.self_check``.
     """
-    chosen = random.Random(plan.seed)
+    if plan.self_check > 0 and len(plan.targets) > 1:
+        yield from _with_self_checks(list(_plain_blocks(plan)), plan)
+    else:
+        yield from _plain_blocks(plan)
+
+
+def _plain_blocks(plan: Plan) -> Iterator[Block]:
+    draw = random.Random(plan.seed)
     variants = list(range(len(plan.targets)))
-    chosen.shuffle(variants)
-    for number, (point, visit, turn, pairs) in enumerate(_visits(plan, chosen)):
+    draw.shuffle(variants)
+    for number, (point, visit, turn, pairs) in enumerate(_visits(plan, draw)):
         turn %= len(variants)
         jobs = tuple(point.job(prompt, repeat, number) for prompt, repeat in pairs)
         order = tuple(variants[turn:] + variants[:turn])
@@ -90,7 +104,39 @@ def blocks(plan: Plan) -> Iterator[Block]:
 def own_requests(plan: Plan) -> int:
     """Requests that this client sends of a plan that it shares, all variants and the warm-up together."""
     made = [warmup_block(plan), *blocks(plan)]
-    return len(plan.targets) * sum(len(block.own) for block in made)
+    return sum(len(block.order) * len(block.own) for block in made)
+
+
+def _with_self_checks(plain: list[Block], plan: Plan) -> Iterator[Block]:
+    """The same blocks, some with a second turn of the baseline; the same share of every load."""
+    candidates: dict[tuple[int, float | None], list[tuple[int, Candidate]]] = {}
+    asked: set[tuple[str, str]] = set()
+    for block in plain:
+        prompts = {(job.prompt.test_case, job.prompt.id) for job in block.jobs}
+        candidate = Candidate(
+            block.order.index(0), len(block.order), block.jobs[0].prompt.test_case, prompts <= asked
+        )
+        load = block.plan.concurrency, block.plan.rate
+        candidates.setdefault(load, []).append((block.number, candidate))
+        asked |= prompts
+    places = {
+        of_load[place][0]: where
+        for of_load in candidates.values()
+        for place, where in chosen([own for _, own in of_load], plan.self_check, plan.seed).items()
+    }
+    for block in plain:
+        place = places.get(block.number)
+        if place == "first":
+            yield replace(block, order=(SELF_CHECK, *block.order))
+        elif place == "last":
+            yield replace(block, order=(*block.order, SELF_CHECK))
+        else:
+            yield block
+
+
+def self_check_requests(plan: Plan) -> int:
+    """Requests by which the baseline is measured against itself, warm-up left out."""
+    return sum(len(block.jobs) for block in blocks(plan) if SELF_CHECK in block.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +248,7 @@ def _split(
 
 def warmup_block(plan: Plan) -> Block:
     """The requests that precede the measured ones, as a block before all others."""
-    order = tuple(range(len(plan.targets)))
+    order = tuple(range(len(plan.targets))) + (SELF_CHECK,) * (self_check_requests(plan) > 0)
     return Block(-1, warmup(plan), order, plan, 0, held=False, share=plan.share)
 
 

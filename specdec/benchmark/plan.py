@@ -168,6 +168,8 @@ class Plan:
             ascending and descending in turn. Ascending, without doubles.
         point_seconds: most seconds that one variant gets requests at one of the ``loads``.
         warmup: requests per variant before the measured ones.
+        self_check: share of the blocks in which the baseline is measured a second time, against itself; see
+            ``specdec.benchmark.self_check``.
         seconds: after which nothing more is begun but the first repeat of each prompt; None for all repeats.
         seed: fixes order, arrivals and, above temperature 0, sampling.
         ignore_eos: ask for exactly the output length.
@@ -200,6 +202,7 @@ class Plan:
     loads: tuple[float, ...] = ()
     point_seconds: float = 3600.0
     warmup: int = 4
+    self_check: float = 0.0
     seconds: float | None = None
     seed: int = 1
     ignore_eos: bool = True
@@ -246,6 +249,7 @@ class Plan:
                 Mistake("temperature", self.temperature, "is not within 0 and 2", "Use 0 for greedy decoding")
             )
         mistakes.extend(self.share.mistakes())
+        mistakes.extend(self._self_check_mistakes())
         mistakes.extend(load_mistakes("loads", self.loads, closed=self.arrival == "closed"))
         if self.arrival == "closed" and self.rate is not None:
             mistakes.append(
@@ -266,6 +270,13 @@ class Plan:
                 )
             )
         return mistakes
+
+    def _self_check_mistakes(self) -> Iterator[Mistake]:
+        if not 0 <= self.self_check <= 1:
+            yield Mistake("self_check", self.self_check, "is no share", "Use 0 to 1; 0 switches it off")
+        elif self.self_check and self.schedule != "alternate":
+            problem = f"needs variants that take turns, and schedule is {self.schedule}"
+            yield Mistake("self_check", self.self_check, problem, "Leave it out, or let variants alternate")
 
     @property
     def digest(self) -> str:
@@ -300,13 +311,15 @@ class Plan:
         """Requests that this client sends in the run, warm-up included, those that only keep the load up left
         out.
         """
-        from specdec.benchmark.load import measured_requests, own_requests
+        from specdec.benchmark.load import measured_requests, own_requests, self_check_requests
 
         if self.share.together:
             return own_requests(self)
         if self.schedule == "sequential":
             return len(phase_order(len(self.targets), self.repeats)) * (self.warmup + len(self.prompts))
-        return len(self.targets) * (self.warmup + measured_requests(self))
+        checks = self_check_requests(self)
+        again = checks + self.warmup if checks else 0
+        return len(self.targets) * (self.warmup + measured_requests(self)) + again
 
     def at(self, load: float) -> Plan:
         """The same plan at one load."""
@@ -399,6 +412,7 @@ class Plan:
             loads=benchmark.loads,
             point_seconds=benchmark.point_seconds,
             warmup=concurrency if benchmark.warmup is None else benchmark.warmup,
+            self_check=benchmark.self_check_share,
             seed=benchmark.seed,
             timeouts=Timeouts(stall=benchmark.stall_seconds, total=benchmark.request_seconds),
             environment=environment or {},

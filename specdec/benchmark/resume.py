@@ -10,7 +10,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from specdec.benchmark.load import SELF_CHECK as SECOND_ARM
 from specdec.errors import BadInputError, Mistake
+from specdec.runs.record import EXACT, SELF_CHECK
 from specdec.runs.seam import Seam
 from specdec.text import parse_utc
 
@@ -24,7 +26,18 @@ if TYPE_CHECKING:
 
 SUCCEEDED = ("ok", "early-eos")
 
-_SAME = ("api", "schedule", "arrival", "seed", "rate", "ignore_eos", "near_ties", "extra_body", "test_cases")
+_SAME = (
+    "api",
+    "schedule",
+    "arrival",
+    "seed",
+    "self_check",
+    "rate",
+    "ignore_eos",
+    "near_ties",
+    "extra_body",
+    "test_cases",
+)
 """Entries of the manifest's load settings that a plan has to agree with."""
 
 
@@ -107,18 +120,28 @@ def earlier(plan: Plan, interrupted: Run, blocks: Sequence[Block]) -> Earlier:
     if mistakes:
         raise BadInputError(f"run {manifest.run}", mistakes)
     standing = _standing(interrupted.records)
-    done: dict[tuple[int, str], int] = defaultdict(int)
+    done: dict[tuple[int, str, str], int] = defaultdict(int)
     for record in standing:
         if not record.warmup:
-            done[record.block, record.variant] += 1
-    begun = max((number for number, _ in done), default=-1)
-    names = [target.variant for target in plan.targets]
+            done[record.block, record.variant, record.lane] += 1
+    begun = max((number for number, *_ in done), default=-1)
+
+    def turns(block: Block) -> list[int]:
+        """Requests that stand of each turn."""
+        arms = [
+            (plan.targets[0].variant, SELF_CHECK)
+            if index == SECOND_ARM
+            else (plan.targets[index].variant, EXACT)
+            for index in block.order
+        ]
+        return [done[block.number, variant, lane] for variant, lane in arms]
+
     whole = frozenset(
         block.number
         for block in blocks
-        if all(done[block.number, name] >= len(block.jobs) for name in names)
+        if all(count >= len(block.jobs) for count in turns(block))
         # What is short within a load and not last was cut by the cap on its time.
-        or (block.held and block.number < begun and any(done[block.number, name] for name in names))
+        or (block.held and block.number < begun and any(turns(block)))
     )
     kept = tuple(record for record in standing if record.block in whole or record.block < 0)
     measured = sum(not record.warmup for record in interrupted.records)
@@ -182,6 +205,7 @@ def plan_settings(plan: Plan) -> dict[str, Any]:
         "schedule": plan.schedule,
         "arrival": plan.arrival,
         "warmup": plan.warmup,
+        "self_check": plan.self_check,
         "seed": plan.seed,
         "ignore_eos": plan.ignore_eos,
         "near_ties": plan.near_ties,

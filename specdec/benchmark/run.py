@@ -32,7 +32,7 @@ from specdec.benchmark.served import served
 from specdec.benchmark.turn import Turn
 from specdec.errors import BadInputError, Mistake, SpecdecError
 from specdec.runs.manifest import MANIFEST, STARTED, RunManifest, Status
-from specdec.runs.record import RECORDS, RequestRecord
+from specdec.runs.record import EXACT, RECORDS, SELF_CHECK, RequestRecord
 from specdec.runs.shares import SHARE, merge, share_folder
 
 if TYPE_CHECKING:
@@ -166,7 +166,8 @@ class _Run:
         self._plan = plan
         self._folder = folder
         self._on_event = on_event
-        self._clients: list[Client] = []
+        self._clients: dict[int, Client] = {}
+        self._total = plan.total
         self._counts: dict[str, Counter[str]] = {target.variant: Counter() for target in plan.targets}
         self._failures = {target.variant: 0 for target in plan.targets}
         self._done = 0
@@ -188,15 +189,12 @@ class _Run:
         if self._sequential and self._switch is not None:
             await self._switch(plan.targets[0].variant)
         started = utc_now()
-        self._on_event(RunEvent("asking the servers what they serve", 0, self._plan.total))
+        self._on_event(RunEvent("asking the servers what they serve", 0, self._total))
         asked = plan.targets[:1] if self._sequential else plan.targets
         told = await asyncio.gather(*(served(target, plan, tls) for target in asked))
         targets = [*told, *plan.targets[len(told) :]]
         self._require_same_models(targets)
-        self._clients = [
-            Client(target, plan.timeouts, plan.headers, fields=self._fields, tls=tls) for target in targets
-        ]
-        targets = await self._acquainted(targets)
+        targets = await self._acquainted(targets, tls)
         status: Status = "complete"
         problem = None
         before = after = None
@@ -233,23 +231,32 @@ class _Run:
                 Path(error.filename or self._folder), error, remedy=self._remedy()
             ) from None
         finally:
-            for client in self._clients:
+            for client in self._clients.values():
                 client.close()
-        self._on_event(RunEvent(status, self._done, self._plan.total))
+        self._on_event(RunEvent(status, self._done, self._total))
         return manifest
 
-    async def _acquainted(self, targets: list[Target]) -> list[Target]:
+    async def _acquainted(self, targets: list[Target], tls: ssl.SSLContext) -> list[Target]:
         """The targets with what they make of a conversation; those of later phases are not there yet.
 
         Raises:
             BadInputError: prompts that a server has no room for.
         """
-        misfits = [mistake async for mistake in room.misfits(self._plan, self._clients)]
+        plan = self._plan
+
+        def client(target: Target, lane: str = EXACT) -> Client:
+            return Client(target, plan.timeouts, plan.headers, fields=self._fields, tls=tls, lane=lane)
+
+        clients = [client(target) for target in targets]
+        self._clients = dict(enumerate(clients))
+        if plan.self_check:
+            self._clients[load.SELF_CHECK] = client(targets[0], SELF_CHECK)
+        misfits = [mistake async for mistake in room.misfits(plan, clients)]
         if misfits:
             raise BadInputError("prompts", misfits)
         return [
-            replace(target, template=await room.template(self._plan, client))
-            for target, client in zip(targets, self._clients, strict=True)
+            replace(target, template=await room.template(plan, client))
+            for target, client in zip(targets, clients, strict=True)
         ]
 
     async def _in_phases(self, targets: list[Target], tls: ssl.SSLContext) -> None:
@@ -301,7 +308,7 @@ class _Run:
             self._write(record)
             self._done += not record.warmup
         self._file.flush()
-        self._on_event(RunEvent("taking over what stands", self._done, self._plan.total))
+        self._on_event(RunEvent("taking over what stands", self._done, self._total))
 
     async def _measure(self) -> None:
         kept: dict[tuple[int, str], list[RequestRecord]] = defaultdict(list)
@@ -309,7 +316,8 @@ class _Run:
         if self._earlier is not None:
             spent = self._earlier.seconds()
             for record in self._earlier.records:
-                kept[record.block, record.variant].append(record)
+                if record.lane == EXACT:
+                    kept[record.block, record.variant].append(record)
         deadline = perf_counter() + (self._plan.seconds or inf) - spent
         for block in self._blocks:
             goes_on = self._points.goes_on(block)
@@ -344,7 +352,7 @@ class _Run:
 
     async def _one_variant(self, client: Client, block: load.Block) -> None:
         variant = client.target.variant
-        step = f"block {block.number}, {variant}"
+        step = f"block {block.number}, {variant}, {client.lane}"
         turn = Turn(
             client,
             block,
@@ -353,8 +361,11 @@ class _Run:
             deadline=self._points.deadline(block, variant),
         )
         await self._meeting.all_at(f"{step} begins")
-        async with self._points.watching(block, turn, client, lambda: _gauges(client)):
+        if client.lane == SELF_CHECK:
             await turn.run()
+        else:
+            async with self._points.watching(block, turn, client, lambda: _gauges(client)):
+                await turn.run()
         self._latest_send = max(self._latest_send, turn.latest_send)
 
     async def _ask(self, client: Client, job: Job, plan: Plan) -> RequestRecord:
@@ -386,21 +397,24 @@ class _Run:
     def _keep(self, record: RequestRecord) -> None:
         self._write(record)
         self._file.flush()
-        self._points.note(record)
+        if record.lane == EXACT:
+            self._points.note(record)
         # What only keeps the load up is no part of the total.
         self._done += not record.warmup or record.block < 0
-        what = "warm-up" if record.warmup else f"{record.variant} {record.test_case}"
-        self._on_event(RunEvent(what, self._done, self._plan.total, record))
+        again = " against itself" if record.lane == SELF_CHECK else ""
+        what = "warm-up" if record.warmup else f"{record.variant}{again} {record.test_case}"
+        self._on_event(RunEvent(what, self._done, self._total, record))
 
     def _write(self, record: RequestRecord) -> None:
         line = record.to_json() + "\n"
         self._file.write(line)
         self._hash.update(line.encode())
-        if not record.warmup:
+        if not record.warmup and record.lane == EXACT:
             self._counts[record.variant][record.outcome] += 1
 
     async def _scrape(self) -> list[counters.Counters | None]:
-        return list(await asyncio.gather(*(_counters(client) for client in self._clients)))
+        own = (client for client in self._clients.values() if client.lane == EXACT)
+        return list(await asyncio.gather(*map(_counters, own)))
 
     def _manifest(
         self,

@@ -6,7 +6,7 @@ from bisect import insort
 from statistics import geometric_mean, median
 
 from specdec.metrics import TOKENS_PER_STEP, TPOT
-from specdec.runs.record import RequestRecord
+from specdec.runs.record import EXACT, RequestRecord
 
 
 class Standing:
@@ -24,8 +24,8 @@ class Standing:
         self._by_case: dict[str, dict[str, list[float]]] = {}
 
     def add(self, record: RequestRecord | None) -> None:
-        """Takes one more request into account; warm-ups and failures are passed over."""
-        if record is None or record.warmup or record.outcome != "ok":
+        """Takes one more request into account; warm-ups, failures and the self-check are passed over."""
+        if record is None or record.warmup or record.outcome != "ok" or record.lane != EXACT:
             return
         value = TPOT.of(record)
         if value is not None:

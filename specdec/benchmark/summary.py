@@ -15,7 +15,7 @@ from specdec.metrics.arrivals import came_at_once, first_arrival
 from specdec.metrics.objective import Objective, objective_of
 from specdec.metrics.tpot import tpot
 from specdec.runs.manifest import RunManifest
-from specdec.runs.record import RECORDS, TOTAL_ONLY, RequestRecord, read_records
+from specdec.runs.record import RECORDS, SELF_CHECK, TOTAL_ONLY, RequestRecord, read_records
 
 _TOTAL = None
 """In place of a test case: all of them."""
@@ -37,7 +37,7 @@ def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
     errors: dict[str, Counter[str]] = {}
     notes: dict[str, Counter[str]] = {}
     for record in read_records(folder / RECORDS):
-        if record.warmup and (record.block < 0 or not several):
+        if record.lane == SELF_CHECK or (record.warmup and (record.block < 0 or not several)):
             continue
         at = f" at {record.load:g}" if several else ""
         cases = (f"{record.test_case}{at}", f"all{at}" if several else _TOTAL)

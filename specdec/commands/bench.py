@@ -34,6 +34,7 @@ _CHANGEABLE = (
     "concurrency",
     "repeats",
     "warmup",
+    "self_check",
     "schedule",
     "arrival",
     "api",
@@ -92,6 +93,13 @@ _CHANGEABLE = (
     "--warmup",
     type=click.IntRange(0, 10_000),
     help="Unmeasured requests per variant first.  [default: as many as in flight]",
+)
+@click.option(
+    "--self-check",
+    type=Number(0, 1),
+    metavar="SHARE",
+    help="Share of the run in which the baseline is measured against itself, to show the noise floor; 0 for"
+    " none.  [default: 0.25 where targets take turns]",
 )
 @click.option(
     "--schedule",
@@ -355,6 +363,8 @@ def _plan(named: list[tuple[str, str, str | None]], given: dict[str, Any]) -> Pl
     changes |= load_options.changes(given)
     if given["warmup"] is None and changes.get("concurrency") is not None:
         changes["warmup"] = changes["concurrency"]
+    if given["self_check"] is None and changes.get("schedule", "alternate") != "alternate":
+        changes["self_check"] = 0.0
     if given["plain_template"]:
         changes["thinking"] = None
     models = {name: model if model is not None else given["model"] for name, _, model in named}
@@ -425,6 +435,7 @@ def _priced(plan: Plan, usd_per_hour: float | None) -> Plan:
 
 def _free_plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
     from specdec.benchmark.plan import Plan, Target, new_run_id
+    from specdec.experiment.loads import SELF_CHECK_SHARE
     from specdec.prompts.sets import load
 
     concurrency: int = given["concurrency"] or 4
@@ -440,6 +451,7 @@ def _free_plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
         prompts=load(given["prompts"] or "classes", column=given["prompt_column"]),
         concurrency=concurrency,
         warmup=concurrency,
+        self_check=SELF_CHECK_SHARE,
     )
 
 

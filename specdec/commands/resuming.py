@@ -115,6 +115,7 @@ def plan_of(
         loads=tuple(benchmark.get("loads") or ()),
         point_seconds=benchmark["point_seconds"],
         warmup=settings["warmup"],
+        self_check=settings.get("self_check", 0.0),
         seconds=settings.get("seconds"),
         seed=settings["seed"],
         ignore_eos=settings["ignore_eos"],

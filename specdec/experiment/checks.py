@@ -210,6 +210,17 @@ def _phases(benchmark: Benchmark, guards: Guards, variants: tuple[Variant, ...])
 
 
 @check
+def _self_check_takes_turns(benchmark: Benchmark) -> Iterator[Mistake]:
+    if benchmark.self_check and benchmark.schedule != "alternate":
+        yield Mistake(
+            "benchmark.self_check",
+            benchmark.self_check,
+            "needs variants that take turns, and schedule is " + benchmark.schedule,
+            'Remove it, or set schedule to "alternate"',
+        )
+
+
+@check
 def _loads_fit(benchmark: Benchmark, serving: Serving, variants: tuple[Variant, ...]) -> Iterator[Mistake]:
     closed, loads = benchmark.arrival == "closed", benchmark.loads
     yield from load_mistakes("benchmark.loads", loads, closed=closed)

@@ -1,10 +1,15 @@
-"""What a list of loads must be, in an experiment file and on a command line alike."""
+"""What a list of loads must be, and how much of a run checks itself, in an experiment file and on a command
+line alike.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from specdec.errors import Mistake
+
+SELF_CHECK_SHARE = 0.25
+"""Share of the blocks in which the baseline is measured against itself, unless a run says otherwise."""
 
 
 def load_mistakes(field: str, loads: Sequence[float], *, closed: bool) -> Iterator[Mistake]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from specdec.catalog.chips import Purchase
 from specdec.catalog.images import MODES
+from specdec.experiment.loads import SELF_CHECK_SHARE
 
 Lane = Literal["exact", "llmperf"]
 
@@ -461,11 +462,27 @@ class Benchmark(Section):
         ge=0,
         description="unmeasured requests per variant before the others; else `concurrency`",
     )
+    self_check: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description=(
+            "share of the blocks in which the baseline is measured a second time, against itself, to show the"
+            f" noise floor; else {SELF_CHECK_SHARE:g} where `schedule` is `alternate`"
+        ),
+    )
     seed: int = Field(default=1, ge=0, description="fixes order, arrivals and, above temperature 0, sampling")
     stall_seconds: float = Field(
         default=120.0, gt=0, description="longest wait for a byte from the server, the first token included"
     )
     request_seconds: float = Field(default=1800.0, gt=0, description="deadline of a whole request")
+
+    @property
+    def self_check_share(self) -> float:
+        """Share of the blocks in which the baseline is measured against itself."""
+        if self.self_check is not None:
+            return self.self_check
+        return SELF_CHECK_SHARE if self.schedule == "alternate" else 0.0
 
 
 class ModelFacts(Section):

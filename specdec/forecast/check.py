@@ -23,7 +23,8 @@ from specdec.forecast.run_answers import read_run_answers
 from specdec.forecast.tokens import Tokenizer, tokenize
 from specdec.metrics.tpot import TPOT
 from specdec.runs.folder import Run
-from specdec.runs.record import RequestRecord
+from specdec.runs.record import EXACT, RequestRecord
+from specdec.runs.record import measured as finished
 from specdec.text import json_of
 
 FILE = "forecast.json"
@@ -173,7 +174,7 @@ def check(run: Run, foreseen: Sequence[Foreseen]) -> tuple[Checked, ...]:
             server tells accepted tokens per request.
         foreseen: what was forecast, of any of its variants.
     """
-    alone = [r for r in run.records if not r.warmup and r.outcome == "ok" and r.concurrency == 1]
+    alone = [r for r in finished(run.records) if r.lane == EXACT and r.concurrency == 1]
     plain: dict[tuple[str, str], tuple[RequestRecord, float]] = {}
     for record in alone:
         if _is_baseline(run, record) and (value := TPOT.of(record)) is not None:

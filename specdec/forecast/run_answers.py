@@ -10,7 +10,7 @@ from specdec.errors import BadInputError, Mistake
 from specdec.forecast.answers import SAMPLED, Answer, Sources
 from specdec.prompts.sets import Prompt, load
 from specdec.runs.folder import Run
-from specdec.runs.record import RequestRecord
+from specdec.runs.record import SELF_CHECK, RequestRecord
 
 
 def read_run_answers(
@@ -39,7 +39,7 @@ def read_run_answers(
     seen: set[tuple[str, str]] = set()
     # Of several loads the lowest: alone in flight, a request is decoded as plainly as can be.
     for record in sorted(run.records, key=lambda record: record.concurrency):
-        if record.variant != baseline or record.warmup:
+        if record.variant != baseline or record.warmup or record.lane == SELF_CHECK:
             continue
         key = (record.test_case, record.prompt)
         if key in seen and record.outcome == "ok":

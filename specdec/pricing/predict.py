@@ -176,7 +176,9 @@ def run_hours(experiment: Experiment, workload: Workload, predictions: list[Pred
             most = experiment.settings(variant).max_num_seqs
             loads = benchmark.loads or (float(benchmark.concurrency),)
             answer = benchmark.output_tokens * prediction.tpot[end]
-            seconds.append(sum(requests * answer / min(load, most) for load in loads))
+            # The baseline is asked once more in some blocks.
+            times = 1 + benchmark.self_check_share * (variant.name == experiment.baseline.name)
+            seconds.append(sum(times * requests * answer / min(load, most) for load in loads))
         hours.append(starts[end] / 60 + _measuring(experiment, seconds, end) / 3600)
     return hours[0], hours[1]
 

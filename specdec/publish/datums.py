@@ -23,7 +23,7 @@ from specdec.metrics.ttft import TTFT
 from specdec.publish import series
 from specdec.publish.series import Series
 from specdec.runs.manifest import RunManifest
-from specdec.runs.record import RequestRecord, measured
+from specdec.runs.record import SELF_CHECK, RequestRecord, measured
 from specdec.runs.seam import earlier_runs
 from specdec.text import parse_utc
 
@@ -145,9 +145,12 @@ def of_run(
     ended = _cut(parse_utc(manifest.ended_utc), 60)
     for variant, case, percent in parity(manifest, lowest):
         points.append((series.PARITY, (experiment, variant, case), ended, percent))
-    for (variant, outcome), count in sorted(
-        Counter((r.variant, r.outcome) for r in records if not r.warmup and r.run not in earlier).items()
-    ):
+    sent = [
+        record
+        for record in records
+        if not record.warmup and record.run not in earlier and record.lane != SELF_CHECK
+    ]
+    for (variant, outcome), count in sorted(Counter((r.variant, r.outcome) for r in sent).items()):
         points.append((series.REQUESTS, (experiment, variant, outcome), ended, float(count)))
     objective = objective_of(manifest.configuration)
     for variant in sorted({record.variant for record in records}):

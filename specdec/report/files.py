@@ -197,6 +197,7 @@ def numbers(
             "sampling": [dataclasses.asdict(test) for test in verdict.sampled],
             "quality": [dataclasses.asdict(test) for test in qualities],
             "overall": [dataclasses.asdict(total) for total in verdict.overall],
+            "self_check": None if verdict.self_check is None else dataclasses.asdict(verdict.self_check),
             "numbers": _numbers(trace),
         }
     )

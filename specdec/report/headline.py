@@ -87,6 +87,8 @@ def _sure(rows: Sequence[Comparison], verdict: Verdict) -> str:
             low, high = min(ratio.value for ratio in ratios), max(ratio.value for ratio in ratios)
             parts.append(f"{times(low)} to {times(high)} {words}")
     parts.append(f"{100 * verdict.level:.3g}% confidence for all rows together")
+    if verdict.self_check is not None and verdict.self_check.floor is not None:
+        parts.append(f"noise floor {verdict.self_check.floor - 1:.1%}")
     rest = [row for row in rows if not row.counts]
     if rest:
         parts.append(f"{len(rest)} of {len(rows)} rows {'does' if len(rest) == 1 else 'do'} not count")

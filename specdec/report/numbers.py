@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from specdec.runs.record import RequestRecord
+from specdec.runs.record import SELF_CHECK, RequestRecord
 
 LANE = "exact"
 """The lane that a verdict is made of."""
@@ -115,6 +115,14 @@ class Trace:
     def sent(self, test_case: str | None, *variants: str) -> list[int]:
         """Lines of all requests but warm-ups, however they ended."""
         return self._lines(lambda variant, case, _: variant in variants and test_case in (None, case))
+
+    def again(self) -> list[int]:
+        """Lines of the baseline's second arm, however they ended, warm-ups left out."""
+        return [
+            line
+            for line, record in enumerate(self.records, 1)
+            if record.lane == SELF_CHECK and not record.warmup and self.load in (None, record.load)
+        ]
 
     def ended(self, test_case: str, variant: str, outcome: str) -> list[int]:
         """Lines of the requests that ended so."""

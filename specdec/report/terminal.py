@@ -157,6 +157,8 @@ def _notes(verdict: Verdict) -> list[str]:
     notes = [sentence(a.says) for a in verdict.windows if a.test_case is None]
     if verdict.status == "complete" and not all(c.counts for c in verdict.comparisons):
         notes.append("* does not count; the sentence above and report.html say why.")
+    if verdict.self_check is not None and not verdict.self_check.differs:
+        notes.append(sentence(verdict.self_check.says))
     return [*notes, *verdict.caveats]
 
 

@@ -17,7 +17,7 @@ from specdec.report import html
 from specdec.report.build import build
 from specdec.runs.folder import Run, read_run
 from specdec.runs.manifest import MANIFEST
-from specdec.runs.record import RECORDS
+from specdec.runs.record import EXACT, RECORDS
 from specdec.runs.unfinished import read_unfinished
 
 HOST = "127.0.0.1"
@@ -146,7 +146,7 @@ def _so_far(folder: Path) -> str:
         run = read_unfinished(folder)
     except BadInputError:
         return _waiting("No request has ended yet.")
-    ended = sum(not record.warmup for record in run.records)
+    ended = sum(not record.warmup and record.lane == EXACT for record in run.records)
     return _rendered(run, f"Measuring: {ended} requests so far, no verdict before the run has ended.")
 
 

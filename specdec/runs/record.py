@@ -46,6 +46,10 @@ a time; nowhere. With the last two no per-token metric exists."""
 
 TOTAL_ONLY: TokenSource = "total-only"
 
+EXACT, SELF_CHECK = "exact", "self-check"
+"""Lanes of our own client. Only ``exact`` is compared and published. ``self-check`` is the baseline's second
+arm, which shows by how much the measurement differs from itself (``specdec.benchmark.self_check``)."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerSpeculation:
@@ -73,7 +77,7 @@ class RequestRecord:
 
     Attributes:
         run: run id.
-        lane: ``exact`` or ``llmperf``.
+        lane: ``exact``, ``self-check`` or ``llmperf``.
         variant: variant name from the experiment, e.g. ``baseline``.
         test_case: test case name; prompts of one test case are meant to behave alike.
         prompt_class: ``structured``, ``code``, ``extraction``, ``long-form``, ``open`` or ``multilingual``;

@@ -11,7 +11,7 @@ from pathlib import Path
 from specdec.errors import BadInputError, Mistake
 from specdec.runs.folder import Run
 from specdec.runs.manifest import MANIFEST, STARTED, MeasuredVariant, RunManifest
-from specdec.runs.record import RECORDS, RequestRecord, read_records
+from specdec.runs.record import RECORDS, SELF_CHECK, RequestRecord, read_records
 
 _KILLED = f"it has no {MANIFEST}, so it was killed or is still going on"
 
@@ -77,7 +77,7 @@ def _went_on(started: RunManifest, records: tuple[RequestRecord, ...], digest: s
 def _counts(variants: Iterable[str], records: tuple[RequestRecord, ...]) -> dict[str, dict[str, int]]:
     counts: dict[str, Counter[str]] = {name: Counter() for name in variants}
     for record in records:
-        if not record.warmup:
+        if not record.warmup and record.lane != SELF_CHECK:
             counts.setdefault(record.variant, Counter())[record.outcome] += 1
     return {name: dict(counter) for name, counter in counts.items()}
 

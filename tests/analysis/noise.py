@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from specdec.benchmark.load import SELF_CHECK as SECOND_ARM
 from specdec.benchmark.load import Block, blocks
 from specdec.benchmark.plan import Plan, Target
 from specdec.prompts.sets import Prompt
-from specdec.runs.record import RequestRecord
+from specdec.runs.record import EXACT, SELF_CHECK, RequestRecord
 from tests.analysis.simulate import record
 
 TOKENS = 101
@@ -34,6 +35,9 @@ class Disturbance:
         slow: of a disturbance that changes from request to request with correlation ``memory``.
         memory: see ``slow``.
         drift: by how much the machine is slower at the end of the run than at its start.
+        minute: of a twentieth of the run's turns, one after another from a random one on.
+        fresh: by how much the turns of half of the connections, drawn anew for each turn, are faster.
+        later: by how much everything but the first connection to the baseline is slower, all the time.
         unequal: factors on ``request``, test case by test case, in turn.
     """
 
@@ -44,6 +48,9 @@ class Disturbance:
     slow: float = 0.0
     memory: float = 0.95
     drift: float = 0.0
+    minute: float = 0.0
+    fresh: float = 0.0
+    later: float = 0.0
     unequal: tuple[float, ...] = (1.0,)
 
 
@@ -55,6 +62,7 @@ class Design:
     prompts: int = 4
     repeats: int = 2
     concurrency: int = 4
+    self_check: float = 0.0
     effects: tuple[float, ...] = field(default=(0.0,))
 
 
@@ -103,13 +111,20 @@ def measure(
         slower: logarithm of the factor by which this machine is slower in everything.
         gain_lost: what the speculative variant gains less on this machine, as a logarithm.
     """
-    turns = [(block, plan.targets[index].variant) for block in planned for index in block.order]
+    turns = [(block, index) for block in planned for index in block.order]
     requests = sum(len(block.jobs) for block, _ in turns)
     draw = _draw(chance, disturbance)
     slow = chance.gauss(0, disturbance.slow)
     records: list[RequestRecord] = []
-    for block, variant in turns:
+    # What a disturbance does not need is not drawn, so that the others stay what they were.
+    bad = chance.randrange(len(turns)) if disturbance.minute else 0
+    for number, (block, index) in enumerate(turns):
+        variant = "baseline" if index == SECOND_ARM else plan.targets[index].variant
         shared = chance.gauss(0, disturbance.block)
+        if disturbance.fresh:
+            shared -= disturbance.fresh * chance.randrange(2)
+        shared += disturbance.later * (index != 0)
+        shared += disturbance.minute * (0 <= number - bad < max(1, len(turns) / 20))
         for job in block.jobs:
             slow = disturbance.memory * slow + chance.gauss(
                 0, disturbance.slow * math.sqrt(1 - disturbance.memory**2)
@@ -131,6 +146,7 @@ def measure(
                     concurrency=design.concurrency,
                     requested_tokens=TOKENS,
                     run=run,
+                    lane=SELF_CHECK if index == SECOND_ARM else EXACT,
                 )
             )
     return records
@@ -169,6 +185,7 @@ def plan_of(design: Design, seed: int) -> Plan:
         prompts=tuple(names),
         concurrency=design.concurrency,
         repeats=design.repeats,
+        self_check=design.self_check,
         seed=seed,
         output_tokens=TOKENS,
     )

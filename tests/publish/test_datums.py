@@ -15,7 +15,7 @@ from specdec.metrics.tpot import TPOT
 from specdec.publish import datums, series
 from specdec.publish.datums import Datum
 from specdec.runs.manifest import RunManifest
-from specdec.runs.record import ServerSpeculation
+from specdec.runs.record import SELF_CHECK, ServerSpeculation
 from tests.publish.runs import NOW, record, utc
 
 PLACE = (series.FAILED_RUNS, ("exp",), NOW)
@@ -57,6 +57,15 @@ def test_equal_values_of_a_minute_become_one_distribution_and_another_minute_ano
     assert [(one.values, one.counts) for one in found] == [((0.25, 0.5), (2, 1)), ((0.5,), (1,))]
     assert found[0].timestamp == NOW.replace(second=0)
     assert found[0].dimensions == ("exp", "baseline", "count")
+
+
+def test_the_baselines_second_arm_is_not_published() -> None:
+    records = [record(step=0.25), record(step=0.25, variant="speculative")]
+    again = [record(step=9.0, lane=SELF_CHECK), record(lane=SELF_CHECK, outcome="timeout")]
+    bare, checked = (
+        list(datums.of_run(manifest(), sent, ALL, experiment="exp")) for sent in (records, [*records, *again])
+    )
+    assert checked == bare
 
 
 def test_what_was_not_measured_is_absent_and_not_zero() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from specdec.report.content import Cell, Section, Table, Text, cell, columns
-from specdec.report.numbers import LANE, sentence
+from specdec.report.numbers import LANE, sentence, times
 from specdec.report.parts.view import INTERVAL, View
 
 SHOWN_DIFFERENCES = 20
@@ -73,13 +73,13 @@ def failures(view: View) -> Section:
     """Every request that did not end ok."""
     rows: list[tuple[Cell, ...]] = []
     for m in view.verdict.measurements:
-        for outcome, times in m.outcomes:
-            if outcome == "ok" or not times:
+        for outcome, ended in m.outcomes:
+            if outcome == "ok" or not ended:
                 continue
             lines = view.trace.ended(m.test_case, m.variant, outcome)
             key = f"outcome/{m.variant}/{m.test_case}/{outcome}"
             number = view.trace.number(
-                key, times, "count", str(times), f"requests that ended {outcome}", lines
+                key, ended, "count", str(ended), f"requests that ended {outcome}", lines
             )
             words = Counter(view.run.records[line - 1].error for line in lines)
             said = "; ".join(word for word, _ in words.most_common(3) if word) or "nothing"
@@ -138,6 +138,7 @@ def method(view: View) -> Section:
             f" {len({r.prompt for r in measured})} prompts, up to"
             f" {max((r.repeat for r in measured), default=-1) + 1} repeats each."
         ),
+        *_self_check(view),
         (
             "Repeats of a prompt at temperature 0 are not independent, so a prompt counts once. An interval"
             f" is {INTERVAL}."
@@ -185,6 +186,49 @@ def _phases(view: View) -> Iterator[Table]:
         for level in view.verdict.phases
     )
     yield Table("Phases", heads, tuple(tuple(map(cell, row)) for row in rows))
+
+
+def _self_check(view: View) -> Iterator[Text]:
+    """The baseline against itself, and the noise floor."""
+    check = view.verdict.self_check
+    if check is None:
+        yield "The baseline was not measured against itself, so the noise floor of this run is not known."
+        return
+    again = view.trace.again()
+    lines = sorted([*again, *view.trace.measured(None, check.baseline)])
+    sent = str(check.requests)
+    how = "requests of the second arm"
+    requests = view.trace.number("self_check/requests", check.requests, "count", sent, how, again)
+    lead = f"{check.baseline} was measured against itself, as if it were a variant, with "
+    if check.tpot is None or check.tpot.interval is None or check.floor is None:
+        why = check.tpot.no_interval if check.tpot else "no pair with a time per token"
+        yield lead, requests, f" of its requests: {why}, so the noise floor is not known."
+        return
+    how = f"geometric mean over {check.tpot.prompts} prompts of {check.baseline} / its second arm, TPOT"
+    ratio = view.trace.number("self_check", check.tpot.value, "ratio", times(check.tpot.value), how, lines)
+    low, high = view.ends("self_check", check.tpot.interval, lines)
+    floor = view.trace.number(
+        "self_check/floor",
+        check.floor - 1,
+        "share",
+        f"{check.floor - 1:.1%}",
+        "the end of the interval that is farther from 1",
+        lines,
+    )
+    end = "; something in this run makes equal things differ." if check.differs else "."
+    yield (
+        lead,
+        requests,
+        " of its requests: ",
+        ratio,
+        " (",
+        low,
+        " to ",
+        high,
+        "). The noise floor is ",
+        floor,
+        f": a smaller difference is undecided{end}",
+    )
 
 
 def _schedule(view: View) -> str:
