@@ -34,10 +34,11 @@ _BY_OUTCOME = {
 }
 _BY_WORDS = (
     (
-        r"certificate verify failed.*hostname|hostname mismatch|doesn't match",
+        r"(hostname|IP address) mismatch|doesn't match",
         "Use the name that its certificate is for",
     ),
     (r"certificate has expired", "Its certificate has expired: renew it"),
+    (r"certificate is not yet valid", "Its certificate is not valid yet: check the clocks of both machines"),
     (
         r"certificate|self.signed",
         "Its certificate is not trusted here: name the file of its authority with --cacert ca.pem",

@@ -65,4 +65,6 @@ class Secrets:
             for name in ("text", "error", "finish_reason", "note", "unread")
             if isinstance(value := getattr(record, name), str)
         }
-        return dataclasses.replace(record, server=server, **texts)
+        # The lengths of the pieces would no longer fit, and would tell where the secret was.
+        pieces = record.pieces if texts.get("text", record.text) == record.text else None
+        return dataclasses.replace(record, server=server, pieces=pieces, **texts)

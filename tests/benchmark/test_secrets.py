@@ -193,9 +193,14 @@ def test_the_first_question_tells_already(status: str, words: str, server: Serve
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        ("no connection to a: certificate verify failed: self-signed certificate", "SSL_CERT_FILE"),
+        ("no connection to a: certificate verify failed: self-signed certificate", "--cacert"),
         ("certificate verify failed: Hostname mismatch, certificate is not valid for 'a'", "Use the name"),
+        (
+            "certificate verify failed: IP address mismatch, certificate is not valid for '::1'",
+            "Use the name",
+        ),
         ("certificate verify failed: certificate has expired", "expired"),
+        ("certificate verify failed: certificate is not yet valid", "clocks"),
         ("[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)", "http://"),
         ("no connection to a: Connection refused", "Start it"),
         ("no connection to a: Name or service not known", "name of the host"),
