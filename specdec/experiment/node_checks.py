@@ -13,7 +13,7 @@ from specdec.experiment.phases import nodes_for
 from specdec.experiment.registry import check
 
 if TYPE_CHECKING:
-    from specdec.experiment.fields import Benchmark, Capacity, ModelFacts, Serving, Variant
+    from specdec.experiment.fields import Benchmark, Capacity, ModelFacts, Placement, Serving, Variant
 
 
 @check
@@ -168,6 +168,19 @@ def _node_counts(capacity: Capacity) -> Iterator[Mistake]:
             f"is more than capacity.max_nodes ({capacity.max_nodes})",
             "Raise max_nodes",
         )
+
+
+@check
+def _bought(capacity: Capacity, placement: dict[str, Placement]) -> Iterator[Mistake]:
+    for region, place in placement.items():
+        if capacity.desired_nodes and place.reservation_id is not None and not place.bought:
+            yield Mistake(
+                f"placement.{region}.reservation_id",
+                place.reservation_id,
+                f"is a placeholder, and capacity.desired_nodes is {capacity.desired_nodes}: a launch that"
+                " fails rolls the stack back",
+                "Put in the id of the block you bought, or set desired_nodes = 0",
+            )
 
 
 @check

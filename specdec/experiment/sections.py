@@ -34,6 +34,16 @@ ROLE_ARN = r"^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$"
 """Pattern of the ARN of an IAM role, with its path."""
 
 
+def resource_id(prefix: str) -> str:
+    """Pattern of an EC2 resource id: 17 hexadecimal digits, or the 8 of resources made before 2018 (EC2 user
+    guide, resource IDs).
+
+    Args:
+        prefix: kind of resource, such as ``vpc``.
+    """
+    return rf"^{prefix}-([0-9a-f]{{8}}|[0-9a-f]{{17}})$"
+
+
 class Cluster(Section):
     """The Kubernetes cluster."""
 
@@ -127,7 +137,7 @@ class Placement(Section):
     zone: str = Field(description="availability zone of the accelerator node group")
     reservation_id: str | None = Field(
         default=None,
-        pattern=r"^cr-[0-9a-f]+$",
+        pattern=resource_id("cr"),
         description="capacity reservation or Capacity Block to launch into",
     )
     zones: tuple[str, ...] = Field(
@@ -141,7 +151,7 @@ class Placement(Section):
     )
     vpc_id: str | None = Field(
         default=None,
-        pattern=r"^vpc-[0-9a-f]+$",
+        pattern=resource_id("vpc"),
         description="existing VPC, used as it is instead of a new one; needs `subnets`",
     )
     subnets: dict[str, str] = Field(
@@ -161,7 +171,7 @@ class Placement(Section):
     )
     cluster_security_group_id: str | None = Field(
         default=None,
-        pattern=r"^sg-[0-9a-f]+$",
+        pattern=resource_id("sg"),
         description="the group that EKS made for `cluster_name`, which opens its API to our kubectl function",
     )
     cluster_addons: tuple[str, ...] = Field(
@@ -199,6 +209,11 @@ class Placement(Section):
             " a key of the stack for secrets"
         ),
     )
+
+    @property
+    def bought(self) -> bool:
+        """Whether ``reservation_id`` names capacity that somebody has: an example file has only zeros."""
+        return self.reservation_id is not None and self.reservation_id.removeprefix("cr-").strip("0") != ""
 
 
 class Account(Section):

@@ -15,6 +15,7 @@ from specdec.catalog.instances import INSTANCES
 from specdec.catalog.regions import WITHOUT_BUDGETS, zones_of
 from specdec.errors import Mistake
 from specdec.experiment.registry import check
+from specdec.experiment.sections import resource_id
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Account, Capacity, Cluster, Guards, Placement, Serving, Variant
@@ -26,7 +27,7 @@ _MAX_PUBLIC_CIDRS = 40
 """Per cluster, EKS service quotas."""
 
 _TAG = re.compile(r"[\w\s.:/=+\-@]*")
-_SUBNET = re.compile(r"subnet-[0-9a-f]+")
+_SUBNET = re.compile(resource_id("subnet"))
 _EMAIL = re.compile(r"[^@\s:]+@[^@\s:]+\.[^@\s:]+")
 _TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}")
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/[\w+=,.@/-]+")
@@ -269,7 +270,10 @@ def _existing_network(region: str, place: Placement) -> Iterator[Mistake]:
             yield Mistake(f"{start}.subnets", zone, f"is not a zone of {region}", f"Use zones like {region}a")
         if not _SUBNET.fullmatch(subnet):
             yield Mistake(
-                f"{start}.subnets.{zone}", subnet, "is not the id of a subnet", "Use one like subnet-0a1b"
+                f"{start}.subnets.{zone}",
+                subnet,
+                "is not the id of a subnet",
+                "Use one like subnet-0a1b2c3d4e5f67890: 17 hexadecimal digits, or 8",
             )
     if len(set(place.subnets.values())) < len(zones):
         yield Mistake(f"{start}.subnets", place.subnets, "names a subnet twice", "A subnet is in one zone")

@@ -74,14 +74,9 @@ class Offer:
     currency: str
 
 
-def bought(reservation_id: str | None) -> bool:
-    """Whether an id of a reservation is one: an example file has nothing but zeros."""
-    return reservation_id is not None and reservation_id.removeprefix("cr-").strip("0") != ""
-
-
 def blocks(scope: Scope) -> Iterator[Finding]:
     """Blocks of 24 hours that start in the next two weeks, for whoever has no capacity yet."""
-    if bought(scope.experiment.placement[scope.region].reservation_id):
+    if scope.experiment.placement[scope.region].bought:
         return
     own, *others = places(scope)
     try:

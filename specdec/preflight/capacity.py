@@ -166,6 +166,14 @@ def reservation(scope: Scope) -> Iterator[Finding]:
             deployed=stack_status(scope.clients, scope.stack),
         )
         return
+    if not place.bought:
+        yield Finding(
+            "reservation",
+            "blocker",
+            f"placement.{scope.region}.reservation_id is a placeholder: no capacity is bought",
+            "Buy a Capacity Block, below, and put in its id",
+        )
+        return
     with calls():
         try:
             reservations: list[dict[str, Any]] = scope.clients("ec2").describe_capacity_reservations(

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from specdec.experiment.fields import Experiment
     from specdec.pricing.workload import Workload
 
+SOME_BLOCK = "cr-0123456789abcdef0"
+"""Stands for the block that would be bought."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -171,7 +174,7 @@ def moved_to(experiment: Experiment, instance: Instance, devices: int, region: s
         }
     )
     place = experiment.placement[region].model_copy(
-        update={"reservation_id": None if purchase in WITHOUT_RESERVATION else "cr-0"}
+        update={"reservation_id": None if purchase in WITHOUT_RESERVATION else SOME_BLOCK}
     )
     return experiment.model_copy(
         update={

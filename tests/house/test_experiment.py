@@ -102,7 +102,7 @@ def test_spot_needs_no_reservation_and_takes_none() -> None:
     price = changed.price("us-east-2")
     assert price is not None
     assert price.purchase == "spot"
-    found = mistakes(spot, ("[placement.us-east-2]", '[placement.us-east-2]\nreservation_id = "cr-0123"'))
+    found = mistakes(spot, ("[placement.us-east-2]", '[placement.us-east-2]\nreservation_id = "cr-01234567"'))
     assert "purchase is 'spot'" in found["placement.us-east-2.reservation_id"][1]
 
 

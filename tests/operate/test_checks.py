@@ -27,7 +27,7 @@ from tests.operate.conftest import DEFAULT, TODAY, WORKLOAD, StubbedAws, experim
 
 BLOCK = (
     ('purchase = "on-demand"', 'purchase = "capacity-block"'),
-    ('zone = "us-east-2b"', 'zone = "us-east-2b"\nreservation_id = "cr-0a"'),
+    ('zone = "us-east-2b"', 'zone = "us-east-2b"\nreservation_id = "cr-0000000a"'),
 )
 
 
@@ -131,7 +131,7 @@ def test_offering(aws: StubbedAws, zones: list[str], level: str) -> None:
 
 def block(**changes: Any) -> dict[str, Any]:
     return {
-        "CapacityReservationId": "cr-0a",
+        "CapacityReservationId": "cr-0000000a",
         "State": "active",
         "InstanceType": "trn2.48xlarge",
         "AvailabilityZone": "us-east-2b",
@@ -224,7 +224,7 @@ def test_blocks_are_looked_for_wherever_the_experiment_could_run(aws: StubbedAws
     assert "trn1.32xlarge in us-east-1, 1 x 24 h from 2026-12-01 11:30 UTC for 228.77 USD" in offers[0].what
     assert "us-west-2" in missed.what
     # What the cheapest one says to put into the file makes an experiment that is sound.
-    said = (offers[0].remedy or "").partition("file:\n")[2].replace("cr-...", "cr-0a1b")
+    said = (offers[0].remedy or "").partition("file:\n")[2].replace("cr-...", "cr-0000a1b0")
     document: dict[str, Any] = tomllib.loads(DEFAULT.read_text(encoding="utf-8"))
     for name, value in tomllib.loads(said).items():
         document[name] = {**document[name], **value} if name in ("capacity", "serving") else value
@@ -232,9 +232,10 @@ def test_blocks_are_looked_for_wherever_the_experiment_could_run(aws: StubbedAws
 
 
 def test_an_example_without_a_block_of_its_own_is_shown_some_and_one_with_is_not(aws: StubbedAws) -> None:
-    assert not blocks.bought(None)
-    assert not blocks.bought("cr-00000000000000000")
-    assert blocks.bought("cr-0a")
+    example = experiment_with(BLOCK[0], (BLOCK[1][0], BLOCK[1][1].replace("cr-0000000a", "cr-00000000")))
+    (finding,) = capacity.reservation(scope_of(aws, example))
+    assert finding.level == "blocker"
+    assert "placement.us-east-2.reservation_id is a placeholder" in finding.what
     held = experiment_with(*BLOCK)
     assert list(blocks.blocks(scope_of(aws, held))) == []
 

@@ -38,7 +38,7 @@ def test_a_price_of_the_experiment_goes_before_any_other() -> None:
 def test_a_capacity_block_is_not_priced_by_the_on_demand_list() -> None:
     block = experiment_with(
         ('purchase = "on-demand"', 'purchase = "capacity-block"'),
-        ('zone = "us-east-2b"', 'zone = "us-east-2b"\nreservation_id = "cr-0a"'),
+        ('zone = "us-east-2b"', 'zone = "us-east-2b"\nreservation_id = "cr-0000000a"'),
     )
     assert node_cost(block, REGION, asked_usd_per_hour=1.0).usd_per_hour != 1.0
 
@@ -70,7 +70,9 @@ def test_endpoints_cost_what_a_gateway_would_not() -> None:
 
 
 def test_what_exists_costs_the_experiment_nothing() -> None:
-    place = experiment_with().placement[REGION].model_copy(update={"cluster_name": "c", "vpc_id": "vpc-0a"})
+    place = (
+        experiment_with().placement[REGION].model_copy(update={"cluster_name": "c", "vpc_id": "vpc-0000000a"})
+    )
     existing = experiment_with(PRICED).model_copy(update={"placement": {REGION: place}})
     names = {item.name for item in estimated(existing, REGION)}
     assert not names & {"EKS control plane", "NAT gateway (traffic apart)"}

@@ -13,10 +13,10 @@ from tests.operate.conftest import StubbedAws, experiment_with, scope_of
 
 ROLE = "arn:aws:iam::111122223333:role/teams/Kubectl"
 PLACE = """zone = "us-east-2b"
-vpc_id = "vpc-0a"
-subnets = { us-east-2b = "subnet-0b", us-east-2a = "subnet-0a" }
+vpc_id = "vpc-0000000a"
+subnets = { us-east-2b = "subnet-0000000b", us-east-2a = "subnet-0000000a" }
 cluster_name = "shared"
-cluster_security_group_id = "sg-0a"
+cluster_security_group_id = "sg-0000000a"
 """
 EXISTING = experiment_with(('zone = "us-east-2b"', PLACE))
 WITH_ROLE = experiment_with(('zone = "us-east-2b"', PLACE + f'kubectl_role_arn = "{ROLE}"\n'))
@@ -33,8 +33,8 @@ def facts(**changes: Any) -> dict[str, Any]:
         "version": "1.35",
         "accessConfig": {"authenticationMode": "API"},
         "resourcesVpcConfig": {
-            "vpcId": "vpc-0a",
-            "clusterSecurityGroupId": "sg-0a",
+            "vpcId": "vpc-0000000a",
+            "clusterSecurityGroupId": "sg-0000000a",
             "endpointPrivateAccess": True,
         },
     } | changes
@@ -89,12 +89,12 @@ def test_a_cluster_that_has_everything_is_fine_but_for_what_kubernetes_alone_tel
         ),
         (
             {"resourcesVpcConfig": facts()["resourcesVpcConfig"] | {"vpcId": "vpc-9"}},
-            "has vpc-9, not vpc-0a",
+            "has vpc-9, not vpc-0000000a",
             'vpc_id = "vpc-9"',
         ),
         (
             {"resourcesVpcConfig": facts()["resourcesVpcConfig"] | {"clusterSecurityGroupId": "sg-9"}},
-            "has sg-9, not sg-0a",
+            "has sg-9, not sg-0000000a",
             'cluster_security_group_id = "sg-9"',
         ),
     ],

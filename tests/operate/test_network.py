@@ -9,12 +9,12 @@ from specdec.preflight import mirror, network
 from tests.operate.conftest import StubbedAws, experiment_with, scope_of
 
 VPC = "vpc-0a1b2c3d"
-ZONES = {"us-east-2b": "subnet-0b", "us-east-2a": "subnet-0a"}
+ZONES = {"us-east-2b": "subnet-0000000b", "us-east-2a": "subnet-0000000a"}
 EXISTING = experiment_with(
     (
         'zone = "us-east-2b"',
         f'zone = "us-east-2b"\nvpc_id = "{VPC}"\n'
-        f'subnets = {{ us-east-2b = "subnet-0b", us-east-2a = "subnet-0a" }}',
+        f'subnets = {{ us-east-2b = "subnet-0000000b", us-east-2a = "subnet-0000000a" }}',
     )
 )
 NAT = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-0a", "State": "active"}
@@ -74,17 +74,17 @@ def test_what_a_vpc_lacks_is_named(
 
 
 def test_a_table_of_its_own_counts_before_the_main_one() -> None:
-    own = {"Routes": [NAT, S3], "Associations": [{"SubnetId": "subnet-0b"}]}
+    own = {"Routes": [NAT, S3], "Associations": [{"SubnetId": "subnet-0000000b"}]}
     main = {"Routes": [LOCAL], "Associations": [{"Main": True}]}
     assert list(network.judge_routes([subnet("us-east-2b")], [main, own])) == []
     (finding,) = network.judge_routes([subnet("us-east-2a")], [main, own])
-    assert "subnet-0a" in finding.what
+    assert "subnet-0000000a" in finding.what
 
 
 def test_a_subnet_that_is_not_there(aws: StubbedAws) -> None:
-    aws.fails("ec2", "describe_subnets", "InvalidSubnetID.NotFound", "subnet-0b does not exist")
+    aws.fails("ec2", "describe_subnets", "InvalidSubnetID.NotFound", "subnet-0000000b does not exist")
     (finding,) = network.network(scope_of(aws, EXISTING))
-    assert (finding.level, "subnet-0b" in finding.what) == ("blocker", True)
+    assert (finding.level, "subnet-0000000b" in finding.what) == ("blocker", True)
 
 
 def test_without_a_vpc_nothing_is_asked(aws: StubbedAws) -> None:
@@ -95,7 +95,7 @@ ISOLATED = experiment_with(
     (
         'zone = "us-east-2b"',
         f'zone = "us-east-2b"\nvpc_id = "{VPC}"\nbucket = "kept-bucket"\n'
-        f'subnets = {{ us-east-2b = "subnet-0b", us-east-2a = "subnet-0a" }}',
+        f'subnets = {{ us-east-2b = "subnet-0000000b", us-east-2a = "subnet-0000000a" }}',
     ),
     (
         "[serving]",

@@ -328,7 +328,8 @@ def test_a_known_model_can_be_taken_at_another_revision() -> None:
 @pytest.mark.parametrize(
     ("edit", "field", "words"),
     [
-        (("desired_nodes = 1\nmax_nodes = 1", "desired_nodes = 2\nmax_nodes = 2"), "desired_nodes", "1"),
+        (("desired_nodes = 0", "desired_nodes = 2"), "desired_nodes", "is more than the 1 that variants"),
+        (("desired_nodes = 0", "desired_nodes = 1"), "reservation_id", "is a placeholder"),
         (("concurrency = 1", "loads = [1, 2]"), "benchmark.loads", "shows no drift within it"),
         (('lanes = ["exact"]', 'lanes = ["exact", "llmperf"]'), "benchmark.lanes", "all services in one go"),
         (
@@ -337,7 +338,7 @@ def test_a_known_model_can_be_taken_at_another_revision() -> None:
             "would leave paid nodes, and nobody would hear of it",
         ),
     ],
-    ids=["nodes", "loads", "lanes", "guards"],
+    ids=["nodes", "placeholder", "loads", "lanes", "guards"],
 )
 def test_a_design_of_phases_has_what_it_needs(edit: tuple[str, str], field: str, words: str) -> None:
     text = (ROOT / "examples" / "one-node.toml").read_text(encoding="utf-8")

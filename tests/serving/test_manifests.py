@@ -50,7 +50,7 @@ ALL_FILES = (
 SECOND = ("ap-south-2", "ap-south-2b")
 """A region that none of the files names, with a zone: what is said of one region holds in another."""
 VERSIONS = ("1.34", "1.35", "1.36")
-TWO_NODES = ("desired_nodes = 1\nmax_nodes = 1", "desired_nodes = 2\nmax_nodes = 2")
+TWO_NODES = ("max_nodes = 1", "max_nodes = 2")
 
 Object = dict[str, Any]
 

@@ -12,8 +12,8 @@ from tests.stack.test_existing_network import SUBNETS
 pytestmark = pytest.mark.slow
 
 ROLE = "arn:aws:iam::111122223333:role/Kubectl"
-PLACE = f'zone = "us-east-2b"\nvpc_id = "vpc-0a1b"\n{SUBNETS}'
-CLUSTER = f'{PLACE}\ncluster_name = "shared"\ncluster_security_group_id = "sg-0a1b"'
+PLACE = f'zone = "us-east-2b"\nvpc_id = "vpc-0000a1b0"\n{SUBNETS}'
+CLUSTER = f'{PLACE}\ncluster_name = "shared"\ncluster_security_group_id = "sg-0000a1b0"'
 EXISTING = (('zone = "us-east-2b"', CLUSTER),)
 FULL = (
     (
@@ -85,7 +85,10 @@ def test_the_kubectl_function_reaches_a_private_api(existing: Template) -> None:
     ]
     assert inside
     for network in inside:
-        assert network == {"SecurityGroupIds": ["sg-0a1b"], "SubnetIds": ["subnet-0a", "subnet-0c"]}
+        assert network == {
+            "SecurityGroupIds": ["sg-0000a1b0"],
+            "SubnetIds": ["subnet-0000000a", "subnet-0000000c"],
+        }
 
 
 def test_what_is_all_there_adds_nodes_and_workloads_alone(full: Template) -> None:
@@ -104,7 +107,7 @@ def test_what_is_all_there_adds_nodes_and_workloads_alone(full: Template) -> Non
 def test_nothing_that_exists_is_an_object_of_a_resource_that_changes_it(
     existing: Template, full: Template
 ) -> None:
-    theirs = (ROLE, "sg-0a1b", "vpc-0a1b", "subnet-0a", "subnet-0b", "subnet-0c")
+    theirs = (ROLE, "sg-0000a1b0", "vpc-0000a1b0", "subnet-0000000a", "subnet-0000000b", "subnet-0000000c")
     users = {
         "AWS::EKS::Nodegroup",
         "AWS::Lambda::Function",

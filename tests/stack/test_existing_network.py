@@ -10,8 +10,9 @@ from tests.stack.synthesis import DEFAULT, REGION, Template, template
 
 pytestmark = pytest.mark.slow
 
-SUBNETS = 'subnets = { us-east-2a = "subnet-0a", us-east-2c = "subnet-0c", us-east-2b = "subnet-0b" }'
-EXISTING = (('zone = "us-east-2b"', f'zone = "us-east-2b"\nvpc_id = "vpc-0a1b"\n{SUBNETS}'),)
+A, B, C = (f'us-east-2{zone} = "subnet-0000000{zone}"' for zone in "abc")
+SUBNETS = f"subnets = {{ {A}, {C}, {B} }}"
+EXISTING = (('zone = "us-east-2b"', f'zone = "us-east-2b"\nvpc_id = "vpc-0000a1b0"\n{SUBNETS}'),)
 NETWORK = (
     "VPC",
     "Subnet",
@@ -38,20 +39,20 @@ def test_no_part_of_a_network_is_made(existing: Template) -> None:
 
 def test_control_plane_and_system_nodes_are_in_the_first_two_subnets(existing: Template) -> None:
     network = existing.only("AWS::EKS::Cluster")["ResourcesVpcConfig"]
-    assert network["SubnetIds"] == ["subnet-0a", "subnet-0c"]
+    assert network["SubnetIds"] == ["subnet-0000000a", "subnet-0000000c"]
     groups = [group["Properties"] for group in existing.of_type("AWS::EKS::Nodegroup").values()]
     subnets = sorted(json.dumps(group["Subnets"]) for group in groups)
-    assert subnets == ['["subnet-0a", "subnet-0c"]', '["subnet-0b"]']
+    assert subnets == ['["subnet-0000000a", "subnet-0000000c"]', '["subnet-0000000b"]']
 
 
 def test_security_groups_are_in_the_vpc(existing: Template) -> None:
     groups = existing.of_type("AWS::EC2::SecurityGroup")
     assert groups
-    assert {group["Properties"]["VpcId"] for group in groups.values()} == {"vpc-0a1b"}
+    assert {group["Properties"]["VpcId"] for group in groups.values()} == {"vpc-0000a1b0"}
 
 
 def test_another_zone_is_another_node_group_alone(existing: Template) -> None:
-    moved = template(('zone = "us-east-2b"', f'zone = "us-east-2c"\nvpc_id = "vpc-0a1b"\n{SUBNETS}'))
+    moved = template(('zone = "us-east-2b"', f'zone = "us-east-2c"\nvpc_id = "vpc-0000a1b0"\n{SUBNETS}'))
     differ = {
         existing.resources.get(name, moved.resources.get(name, {}))["Type"]
         for name in existing.resources.keys() | moved.resources.keys()
@@ -61,18 +62,24 @@ def test_another_zone_is_another_node_group_alone(existing: Template) -> None:
     assert "AWS::EKS::Cluster" not in differ
 
 
+VPC = 'vpc_id = "vpc-0000000a"'
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ('vpc_id = "vpc-0a"', "subnets"),
+        (VPC, "subnets"),
         (SUBNETS, "vpc_id"),
-        ('vpc_id = "vpc-0a"\nsubnets = { us-east-2b = "subnet-0b" }', "two zones"),
-        ('vpc_id = "vpc-0a"\nsubnets = { us-east-2a = "subnet-0a", us-east-2c = "subnet-0c" }', "no subnet"),
-        ('vpc_id = "vpc-0a"\nsubnets = { us-east-2a = "subnet-0a", us-east-2b = "subnet-0a" }', "twice"),
-        ('vpc_id = "vpc-0a"\nsubnets = { eu-west-1a = "subnet-0a", us-east-2b = "subnet-0b" }', "eu-west-1a"),
-        ('vpc_id = "vpc-0a"\nsubnets = { us-east-2a = "net-0a", us-east-2b = "subnet-0b" }', "net-0a"),
-        (f'vpc_id = "vpc-0a"\n{SUBNETS}\nzones = ["us-east-2a", "us-east-2b"]', "no effect"),
+        (f"{VPC}\nsubnets = {{ {B} }}", "two zones"),
+        (f"{VPC}\nsubnets = {{ {A}, {C} }}", "no subnet"),
+        (f'{VPC}\nsubnets = {{ {A}, us-east-2b = "subnet-0000000a" }}', "twice"),
+        (f'{VPC}\nsubnets = {{ eu-west-1a = "subnet-0000000a", {B} }}', "eu-west-1a"),
+        (f'{VPC}\nsubnets = {{ us-east-2a = "net-0a", {B} }}', "net-0a"),
+        (f'{VPC}\nsubnets = {{ us-east-2a = "subnet-0a", {B} }}', "17 hexadecimal digits"),
+        (f'{VPC}\n{SUBNETS}\nzones = ["us-east-2a", "us-east-2b"]', "no effect"),
         (f'vpc_id = "my-vpc"\n{SUBNETS}', "vpc_id"),
+        (f'vpc_id = "vpc-0a1b2c"\n{SUBNETS}', "vpc_id"),
+        ('reservation_id = "cr-0a"', "reservation_id"),
     ],
 )
 def test_a_wrong_network_is_named(lines: str, said: str) -> None:

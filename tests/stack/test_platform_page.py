@@ -1,11 +1,12 @@
 """The examples on the page for a platform team are experiments that synthesize."""
 
 import re
+import tempfile
 import tomllib
 
 import pytest
 
-from tests.stack.synthesis import DEFAULT, ROOT, Template, template
+from tests.stack.synthesis import DEFAULT, ROOT, Template, app_of, experiment, template
 
 pytestmark = pytest.mark.slow
 
@@ -15,8 +16,11 @@ PLACE = '[placement.us-east-2]\nzone = "us-east-2b" # the one zone of the trn2 n
 
 
 def example(text: str) -> Template:
-    """The default experiment with the example's tables."""
+    """The default experiment with the example's tables, after the CDK's own validation."""
     assert PLACE in DEFAULT
+    with tempfile.TemporaryDirectory() as folder:
+        # Raises where a property does not match its schema, as for whoever pastes the example.
+        app_of(experiment((PLACE, text)), outdir=folder, validate=True).synth()
     return template((PLACE, text))
 
 
