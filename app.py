@@ -29,7 +29,7 @@ def main() -> int:
     except SpecdecError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    for stack in add_stacks(app, experiment):
+    for stack in add_stacks(app, experiment, base=path.parent):
         # An annotation keeps from deploying and lets destroy go on.
         for mistake in past_mistakes(experiment.guards, datetime.now(UTC)):
             cdk.Annotations.of(stack).add_error(str(mistake))

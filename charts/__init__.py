@@ -15,10 +15,14 @@ from charts.phase_access import PhaseAccess
 from charts.vllm_service import VllmService
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from specdec.experiment.fields import Experiment
 
 
-def build(experiment: Experiment, *, region: str, bucket: str) -> dict[str, cdk8s.Chart]:
+def build(
+    experiment: Experiment, *, region: str, bucket: str, base: Path | None = None
+) -> dict[str, cdk8s.Chart]:
     """Every chart of the experiment in one region, in the order in which they are applied.
 
     Keys: ``namespace``, ``device-claims`` (absent with the device plugin), ``model-storage``,
@@ -29,6 +33,7 @@ def build(experiment: Experiment, *, region: str, bucket: str) -> dict[str, cdk8
         experiment: a checked experiment.
         region: AWS region.
         bucket: name of the bucket; may be a token that the CDK resolves.
+        base: folder that a relative ``benchmark.prompts`` path starts from; the current one by default.
     """
     app, network = cdk8s.App(), experiment.network
     # In a VPC that was there, and with endpoints or mirrors, what pods need has addresses of its own range.
@@ -56,5 +61,7 @@ def build(experiment: Experiment, *, region: str, bucket: str) -> dict[str, cdk8
         )
     if experiment.sequential:
         charts["phases"] = PhaseAccess(app, "phases", experiment=experiment)
-    charts["llmperf"] = LlmPerf(app, "llmperf", experiment=experiment, region=region, bucket=bucket)
+    charts["llmperf"] = LlmPerf(
+        app, "llmperf", experiment=experiment, region=region, bucket=bucket, base=base
+    )
     return charts

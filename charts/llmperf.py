@@ -114,8 +114,12 @@ def archive(texts: Mapping[str, str]) -> bytes:
     return bz2.compress(buffer.getvalue())
 
 
-def prompt_file(prompts: str) -> Path | None:
+def prompt_file(prompts: str, *, base: Path | None = None) -> Path | None:
     """The user's own prompt file, or None for a shipped set.
+
+    Args:
+        prompts: ``benchmark.prompts`` of an experiment.
+        base: folder that a relative path starts from; the current one by default.
 
     Raises:
         BadInputError: it cannot be read or is wrong, found here before the pod finds it hours into a
@@ -127,12 +131,11 @@ def prompt_file(prompts: str) -> Path | None:
         return None
     path = Path(prompts)
     if path.is_absolute() or ".." in path.parts:
-        remedy = "Put it below the folder you deploy from and name it by its path from there"
-        raise BadInputError(
-            "experiment", [Mistake("benchmark.prompts", prompts, "is not below the current folder", remedy)]
-        )
-    load_prompts(prompts)
-    return path
+        remedy = "Put it below that folder and name it by its path from there"
+        problem = "is not below the folder of the experiment file"
+        raise BadInputError("experiment", [Mistake("benchmark.prompts", prompts, problem, remedy)])
+    load_prompts(prompts, base=base)
+    return (base or Path()) / path
 
 
 class LlmPerf(cdk8s.Chart):
@@ -144,11 +147,18 @@ class LlmPerf(cdk8s.Chart):
     """
 
     def __init__(
-        self, scope: Construct, id_: str, *, experiment: Experiment, region: str, bucket: str
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        experiment: Experiment,
+        region: str,
+        bucket: str,
+        base: Path | None = None,
     ) -> None:
         super().__init__(scope, id_, disable_resource_name_hashes=True)
-        own = prompt_file(experiment.benchmark.prompts)
-        wrong = list(misfits(load_prompts(experiment.benchmark.prompts), experiment))
+        own = prompt_file(experiment.benchmark.prompts, base=base)
+        wrong = list(misfits(load_prompts(experiment.benchmark.prompts, base=base), experiment))
         if wrong:
             raise BadInputError(f"prompts {experiment.benchmark.prompts}", wrong)
         measured = experiment.measured(region).resolved()

@@ -242,7 +242,7 @@ def _unreachable(error: Exception) -> EnvironmentFault:
     )
 
 
-_SIGN_IN = "Sign in (aws sso login, aws configure) or set AWS_PROFILE"
+_SIGN_IN = "Sign in with `aws sso login` or `aws configure`, or set AWS_PROFILE"
 
 
 def code(error: ClientError) -> str:

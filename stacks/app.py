@@ -38,9 +38,15 @@ def new_app(
     )
 
 
-def add_stacks(app: cdk.App, experiment: Experiment) -> list[ExperimentStack]:
-    """One stack per region of the experiment, in its order."""
+def add_stacks(app: cdk.App, experiment: Experiment, *, base: Path | None = None) -> list[ExperimentStack]:
+    """One stack per region of the experiment, in its order.
+
+    Args:
+        app: that they are added to.
+        experiment: a checked experiment.
+        base: folder that a relative ``benchmark.prompts`` path starts from; the current one by default.
+    """
     return [
-        ExperimentStack(app, experiment.stack_name(region), experiment=experiment, region=region)
+        ExperimentStack(app, experiment.stack_name(region), experiment=experiment, region=region, base=base)
         for region in experiment.regions
     ]

@@ -37,6 +37,8 @@ from trainium_constructs.trainium_nodes import TrainiumNodes, node_group_name
 from trainium_constructs.workloads import Server, Workloads
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from aws_cdk import aws_iam as iam
     from constructs import Construct
 
@@ -48,7 +50,15 @@ if TYPE_CHECKING:
 class ExperimentStack(cdk.Stack):
     """The whole experiment in one region, as one flat CloudFormation stack."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, experiment: Experiment, region: str) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        experiment: Experiment,
+        region: str,
+        base: Path | None = None,
+    ) -> None:
         super().__init__(
             scope,
             construct_id,
@@ -59,7 +69,7 @@ class ExperimentStack(cdk.Stack):
             termination_protection=experiment.account.termination_protection or None,
             synthesizer=_synthesizer(experiment.account),
         )
-        self._experiment, self._region = experiment, region
+        self._experiment, self._region, self._base = experiment, region, base
         self._place = experiment.placement[region]
 
         network = self._network()
@@ -278,7 +288,9 @@ class ExperimentStack(cdk.Stack):
 
     def _workloads(self, cluster: AnyCluster, store: ModelStore) -> Workloads:
         experiment = self._experiment
-        built = charts.build(experiment, region=self._region, bucket=store.bucket.bucket_name)
+        built = charts.build(
+            experiment, region=self._region, bucket=store.bucket.bucket_name, base=self._base
+        )
         return Workloads(
             self,
             "Workloads",
@@ -306,7 +318,7 @@ class ExperimentStack(cdk.Stack):
             workloads=workloads,
             in_turn=experiment.sequential,
         )
-        loaded = prompts.load(experiment.benchmark.prompts)
+        loaded = prompts.load(experiment.benchmark.prompts, base=self._base)
         Dashboards(
             self,
             "Dashboards",

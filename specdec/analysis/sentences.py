@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from specdec.analysis.seams import seam_caveats
 from specdec.analysis.significance import MARGIN
@@ -308,7 +308,7 @@ def _about_numbers(verdict: Verdict, merged: Sequence[str]) -> Iterator[str]:
         {row.test_case for row in verdict.comparisons if row.tpot and row.tpot.prompts < FEW_PROMPTS}
     )
     if few:
-        yield f"Too few prompts on {', '.join(few)}: use at least {FEW_PROMPTS} per test case, better 8."
+        yield f"{_few(few)}."
     unread = sorted(
         {m.variant for m in verdict.measurements if m.acceptance is None and m.tpot is not None} - set(merged)
     )
@@ -346,3 +346,17 @@ def _about_money(verdict: Verdict, local: bool) -> Iterator[str]:
     elif price.purchase != "experiment":
         seen = f"{price.purchase} in {price.region} ({price.date})"
         yield f"Costs use a price seen for {seen}, not on your bill; set cost.node_usd_per_hour."
+
+
+def too_few(prompts: Mapping[str, int]) -> str | None:
+    """What to say of test cases with too few prompts for an interval, or None.
+
+    Args:
+        prompts: number of different prompts by test case.
+    """
+    few = sorted(case for case, count in prompts.items() if count < FEW_PROMPTS)
+    return _few(few) if few else None
+
+
+def _few(test_cases: Iterable[str]) -> str:
+    return f"Too few prompts on {', '.join(test_cases)}: use at least {FEW_PROMPTS} per test case, better 8"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from specdec import console
+from specdec.commands.caller import caller_of
 from specdec.commands.options import experiment_option, hours_option, json_option, one_of, regions_option
 from specdec.commands.workload import today, workload_of
 from specdec.errors import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_NO_ACCESS, EXIT_OK
@@ -28,19 +29,19 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
     4 where AWS left one unanswered: an unknown never counts as a pass.
     """
     from specdec import aws
-    from specdec.deployed.clients import Clients, who
+    from specdec.deployed.clients import Clients
     from specdec.experiment.reading import load
     from specdec.preflight.finding import Scope
     from specdec.preflight.run import run
 
     experiment = load(experiment_path)
-    workload = workload_of(experiment)
+    workload = workload_of(experiment, base=experiment_path.parent)
     regions = (one_of(experiment, region),) if region else experiment.regions
     session = aws.session()
     findings_by_region: dict[str, list[Finding]] = {}
     for name in regions:
         clients = Clients(session, name)
-        account, caller = who(clients)
+        account, caller = caller_of(clients, experiment_path)
         scope = Scope(experiment, name, clients, account, caller, workload, today(), hours)
         with console.progress(f"checking {name}") as progress:
             findings_by_region[name] = run(

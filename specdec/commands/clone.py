@@ -9,6 +9,7 @@ import click
 
 from specdec import atomic, console
 from specdec.commands import check as check_command
+from specdec.commands.caller import caller_of
 from specdec.commands.options import experiment_option
 from specdec.commands.workload import today, workload_of
 from specdec.errors import BadInputError, Mistake, SpecdecError
@@ -41,20 +42,26 @@ def command(
     A copy can be interrupted and run again: what is there and equal is kept, everything is compared after it
     is copied, and what says that a folder is whole is copied last.
 
+    What the catalogue refuses is refused without an account.
+
     Exit codes: as `specdec check`; 1 also when an object did not arrive as it was sent.
     """
     from specdec import aws
     from specdec.catalog.regions import zones_of
-    from specdec.deployed.clients import Clients, who
+    from specdec.deployed.clients import Clients
     from specdec.experiment.reading import load, parse
     from specdec.operate.clone import with_region
     from specdec.preflight.finding import Scope
     from specdec.preflight.run import run
 
     experiment = load(experiment_path)
+    if region not in experiment.regions:
+        _refuse_early(experiment_path, region, zone, reservation_id)
     session = aws.session()
     clients = Clients(session, region)
-    account, caller = who(clients)
+    account, caller = caller_of(
+        clients, experiment_path, without="or make the two edits by hand, as docs/clone.md shows them"
+    )
     if region not in experiment.regions:
         text = with_region(
             experiment_path.read_text(encoding="utf-8"),
@@ -81,10 +88,40 @@ def command(
     if copying:
         _copy(experiment, region, session)
     with console.progress(f"checking {region}") as progress:
-        scope = Scope(experiment, region, clients, account, caller, workload_of(experiment), today())
+        scope = Scope(
+            experiment,
+            region,
+            clients,
+            account,
+            caller,
+            workload_of(experiment, base=experiment_path.parent),
+            today(),
+        )
         findings = run(scope, on_done=progress.update)
     check_command.show(region, findings)
     return check_command.status(findings)
+
+
+def _refuse_early(path: Path, region: str, zone: str | None, reservation_id: str | None) -> None:
+    """Lets no region through that the catalogue refuses, before the account is asked.
+
+    Raises:
+        BadInputError: the file with the region would be wrong, whichever zone the account offers.
+    """
+    from specdec.catalog.regions import zones_of
+    from specdec.experiment.reading import parse
+    from specdec.operate.clone import with_region
+
+    known = zones_of(region)
+    guess = known or (f"{region}a", f"{region}b")
+    text = with_region(
+        path.read_text(encoding="utf-8"),
+        region=region,
+        zone=zone or guess[0],
+        zones=() if known else guess,
+        reservation_id=reservation_id,
+    )
+    parse(text, source=f"{path} with {region}")
 
 
 def _zones(clients: Clients, instance_type: str) -> list[str]:

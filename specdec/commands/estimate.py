@@ -36,7 +36,7 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
 
     experiment = load(experiment_path)
     name = one_of(experiment, region)
-    workload = workload_of(experiment)
+    workload = workload_of(experiment, base=experiment_path.parent)
     table = items(experiment, name, workload, today=today())
     compared = candidates(experiment, name, workload, today=today())
     known = sum(entry.usd_per_hour for entry in table if entry.usd_per_hour is not None)
@@ -52,6 +52,8 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
         }
         console.show_json(document)
         return EXIT_OK
+    if workload.too_few is not None:
+        console.say(f"warning: {workload.too_few}")
     rows = [
         [
             entry.name,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from specdec import console
+from specdec.commands.caller import caller_of
 from specdec.commands.options import experiment_option, json_option, regions_option
 from specdec.errors import EXIT_FAILED, EXIT_OK
 
@@ -25,7 +26,7 @@ def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
     Removes nothing itself. Exit codes: 0 nothing but what the experiment says to keep; 1 something is left.
     """
     from specdec import aws
-    from specdec.deployed.clients import Clients, who
+    from specdec.deployed.clients import Clients
     from specdec.experiment.reading import load
     from specdec.preflight.leftovers import find
 
@@ -34,7 +35,7 @@ def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
     leftovers: list[Leftover] = []
     for name in (region,) if region else experiment.regions:
         clients = Clients(session, name)
-        who(clients)
+        caller_of(clients, experiment_path)
         with console.progress(f"looking for leftovers in {name}"):
             leftovers.extend(find(experiment, name, clients))
     if as_json:

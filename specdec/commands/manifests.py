@@ -10,6 +10,7 @@ import click
 
 from specdec import console
 from specdec.commands.options import experiment_option, region_option
+from specdec.commands.workload import workload_of
 from specdec.errors import BadInputError, Mistake
 
 
@@ -46,13 +47,21 @@ def command(
         raise BadInputError(
             "command line", [Mistake("--region", where, "is not a region of the experiment", remedy)]
         )
-    built = charts.build(experiment, region=where, bucket=bucket or f"{experiment.stack_name(where)}-bucket")
+    built = charts.build(
+        experiment,
+        region=where,
+        bucket=bucket or f"{experiment.stack_name(where)}-bucket",
+        base=experiment_path.parent,
+    )
     if chart is not None and chart not in built:
         raise BadInputError(
             "command line",
             [Mistake("--chart", chart, "is not a chart of the experiment", f"Use one of {', '.join(built)}")],
         )
     objects = [(key, item) for key, each in built.items() if chart in (None, key) for item in each.to_json()]
+    warning = workload_of(experiment, base=experiment_path.parent).too_few
+    if warning is not None:
+        console.say(f"warning: {warning}")
     if listing:
         console.show_table(
             [console.Column("chart"), console.Column("kind"), console.Column("name")],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from specdec import console
+from specdec.commands.caller import caller_of
 from specdec.commands.options import experiment_option, json_option, one_of, region_option
 from specdec.errors import EXIT_FAILED, EXIT_OK, SpecdecError
 
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 def opened(experiment_path: Path, region: str | None) -> tuple[Experiment, str, Clients]:
     """The experiment, the region meant, and clients of it whose credentials are known to be good."""
     from specdec import aws
-    from specdec.deployed.clients import Clients, who
+    from specdec.deployed.clients import Clients
     from specdec.experiment.reading import load
 
     experiment = load(experiment_path)
     name = one_of(experiment, region)
     clients = Clients(aws.session(), name)
-    who(clients)
+    caller_of(clients, experiment_path)
     return experiment, name, clients
 
 

@@ -85,7 +85,10 @@ def command(
         "concurrency": concurrency,
     }
     given = {field: value for field, value in changes.items() if value is not None}
-    wanted = with_changes(experiment, (step_cost_changes(experiment) if step_costs else {}) | given)
+    # A path of the command line starts from the current folder, one of the experiment file beside that file.
+    base = None if prompts is not None else experiment_path.parent
+    changed = (step_cost_changes(experiment) if step_costs else {}) | given
+    wanted = with_changes(experiment, changed, base=base)
     bucket = bucket_for(experiment, name, clients)
     if bucket is None:
         raise SpecdecError(
@@ -96,7 +99,7 @@ def command(
         manifest = interrupted_manifest(interrupted, clients("s3"), bucket)
         wanted = as_it_was(experiment, name, manifest)
     run = new_run_id()
-    started = objects(wanted, region=name, bucket=bucket, run=run, resume=interrupted)
+    started = objects(wanted, region=name, bucket=bucket, run=run, resume=interrupted, base=base)
     if printing:
         console.show_json(as_list(started))
         return EXIT_OK
@@ -182,8 +185,13 @@ def refuse_beside(jobs: list[dict[str, Any]]) -> None:
         )
 
 
-def with_changes(experiment: Experiment, changes: dict[str, Any]) -> Experiment:
+def with_changes(experiment: Experiment, changes: dict[str, Any], *, base: Path | None = None) -> Experiment:
     """The same experiment with other fields in its benchmark.
+
+    Args:
+        experiment: a checked experiment.
+        changes: fields of ``benchmark``.
+        base: folder that a relative path of prompts starts from; the current one by default.
 
     Raises:
         BadInputError: the prompts cannot be read.
@@ -191,7 +199,7 @@ def with_changes(experiment: Experiment, changes: dict[str, Any]) -> Experiment:
     from specdec.prompts import sets as prompt_sets
 
     changed = experiment.model_copy(update={"benchmark": experiment.benchmark.model_copy(update=changes)})
-    prompt_sets.load(changed.benchmark.prompts)
+    prompt_sets.load(changed.benchmark.prompts, base=base)
     return changed
 
 
@@ -256,7 +264,13 @@ def as_it_was(experiment: Experiment, region: str, manifest: RunManifest) -> Exp
 
 
 def objects(
-    experiment: Experiment, *, region: str, bucket: str, run: str, resume: str | None = None
+    experiment: Experiment,
+    *,
+    region: str,
+    bucket: str,
+    run: str,
+    resume: str | None = None,
+    base: Path | None = None,
 ) -> list[dict[str, Any]]:
     """The benchmark's Kubernetes objects under a Job name of their own, to be started at once.
 
@@ -266,10 +280,12 @@ def objects(
         bucket: where the run goes.
         run: id of the run; the end of the Job's name too, which makes it another Job than all before.
         resume: id of the interrupted run that it goes on with.
+        base: folder that a relative path of prompts starts from; the current one by default.
     """
     import charts
 
-    items: list[dict[str, Any]] = charts.build(experiment, region=region, bucket=bucket)["llmperf"].to_json()
+    built = charts.build(experiment, region=region, bucket=bucket, base=base)
+    items: list[dict[str, Any]] = built["llmperf"].to_json()
     for item in items:
         if item["kind"] == "Job":
             item["metadata"]["name"] = f"{item['metadata']['name']}-{run.lower()}"

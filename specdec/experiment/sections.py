@@ -422,7 +422,10 @@ class Benchmark(Section):
     lanes: tuple[Lane, ...] = Field(default=("exact",), min_length=1, description="which clients measure")
     prompts: str = Field(
         default="classes",
-        description="a shipped set (`classes`, `published`, `long`) or the path of a file (docs/prompts.md)",
+        description=(
+            "a shipped set (`classes`, `published`, `rehearsal`, `long`), `synthetic:` with its fields, or a"
+            " file, by its path from the folder of the experiment file (docs/prompts.md)"
+        ),
     )
     output_tokens: int = Field(
         default=600, ge=2, description="tokens every request generates, end-of-sequence ignored"

@@ -23,6 +23,7 @@ from specdec.preflight import (
     network,
     placing,
     platform,
+    prompts,
     store,
 )
 from specdec.preflight.finding import Finding, Scope
@@ -55,6 +56,7 @@ CHECKS: dict[str, Callable[[Scope], Iterator[Finding]]] = {
     "store": store.store,
     "access": placing.access,
     "guards": guards.guards,
+    "prompts": prompts.prompts,
     "cost": cost.cost,
 }
 """Name to check, in the order in which findings are shown."""

@@ -13,8 +13,10 @@ class Workload:
         prompts: prompts of the set.
         test_cases: test cases of the set.
         llmperf_cases: test cases of the LLMPerf lane, 0 where it does not run.
+        too_few: a sentence about test cases with too few prompts, or None where all have enough.
     """
 
     prompts: int
     test_cases: int
     llmperf_cases: int
+    too_few: str | None = None

@@ -149,8 +149,8 @@ def test_without_credentials_a_command_ends_in_one_line_and_3(command: str, tmp_
     )
     assert ended.returncode == 3, ended.stderr
     assert ended.stderr.splitlines() == [
-        "error: no AWS credentials: Unable to locate credentials (remedy: Sign in (aws sso login, aws"
-        " configure) or set AWS_PROFILE)"
+        "error: no AWS credentials: Unable to locate credentials; experiment.toml is in order, the account"
+        " was not asked (remedy: Sign in with `aws sso login` or `aws configure`, or set AWS_PROFILE)"
     ]
     assert ended.stdout == ""
 
@@ -225,7 +225,23 @@ def test_every_command_that_is_refused_ends_in_one_line_and_3(
     assert status == 3, errors
     assert len(lines) == 1, errors
     assert said in lines[0]
+    assert ("experiment.toml is in order" in lines[0]) == (
+        state != "denied" and "report" not in arguments and "tune" not in arguments
+    )
     assert "Traceback" not in errors
+    assert (signed_in / "experiment.toml").read_text(encoding="utf-8") == DEFAULT.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("region", ["nowhere-9", "us-west-2"])
+def test_a_clone_into_a_region_that_the_catalogue_refuses_asks_no_account(
+    region: str, signed_in: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert ended(["clone", region], monkeypatch) == 2
+    assert f"regions = '{region}': is not known to offer trn2.48xlarge" in capsys.readouterr().err
+    assert ended(["clone", "ap-southeast-4"], monkeypatch) == 3
+    assert "make the two edits by hand" in capsys.readouterr().err
     assert (signed_in / "experiment.toml").read_text(encoding="utf-8") == DEFAULT.read_text(encoding="utf-8")
 
 

@@ -44,6 +44,26 @@ def test_one_chart_can_be_asked_for_and_listed() -> None:
     ]
 
 
+def test_prompts_lie_beside_the_experiment_file_and_few_of_them_are_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        Path(EXPERIMENT).read_text(encoding="utf-8").replace('prompts = "classes"', 'prompts = "own.jsonl"')
+    )
+    (tmp_path / "experiment.toml").write_text(text, encoding="utf-8")
+    line = '{"prompt": "List %s.", "test_case": "lists"}\n'
+    (tmp_path / "own.jsonl").write_text(line % "planets" + line % "oceans", encoding="utf-8")
+    monkeypatch.chdir("/")
+    few = "warning: Too few prompts on lists: use at least 4 per test case"
+    for name in ("manifests", "estimate"):
+        result = call(name, "--experiment", str(tmp_path / "experiment.toml"))
+        assert result.exit_code == 0, result.output
+        assert few in result.stderr
+        assert few not in result.stdout
+    (tmp_path / "own.jsonl").write_text("".join(line % number for number in range(4)), encoding="utf-8")
+    assert call("estimate", "--experiment", str(tmp_path / "experiment.toml")).stderr == ""
+
+
 @pytest.mark.parametrize(("option", "value"), [("--chart", "qwen"), ("--region", "mars-1")])
 def test_what_the_experiment_has_not_is_bad_input(option: str, value: str) -> None:
     result = call("manifests", "--experiment", EXPERIMENT, option, value)
