@@ -34,6 +34,7 @@ the ordinary credential chain: environment, `AWS_PROFILE`, IAM Identity Center, 
 | 3 | no access to AWS: credentials absent, expired, or not allowed to do this |
 | 4 | this machine, or AWS, cannot do or say it now |
 | 130 | interrupted |
+| 141 | whoever read the output closed it |
 
 ## Completion in the shell
 

@@ -72,7 +72,7 @@ def table(heading: str, section: type[Section]) -> list[str]:
         if nested(field.annotation) is None:
             lines.append(
                 f"| `{name}` | {kind(field.annotation)} | {default(field)} |"
-                f" {html.escape(field.description or '', quote=False)} |"
+                f" {escaped(field.description or '')} |"
             )
     return lines
 
@@ -85,6 +85,12 @@ def nested(annotation: Any) -> type[Section] | None:
     return None
 
 
+def escaped(text: str) -> str:
+    """Markdown with what would be HTML escaped, but not inside backticks, where it is shown as it stands."""
+    parts = text.split("`")
+    return "`".join(part if index % 2 else html.escape(part, quote=False) for index, part in enumerate(parts))
+
+
 def page() -> str:
     """The whole page."""
     lines = [HEAD.rstrip(), *table("Top level", Experiment)]
@@ -93,8 +99,9 @@ def page() -> str:
         if section is None:
             continue
         origin = get_origin(field.annotation)
+        key = "region" if name == "placement" else "name"
         heading = (
-            f"`[[{name}]]`" if origin is tuple else f"`[{name}.<name>]`" if origin is dict else f"`[{name}]`"
+            f"`[[{name}]]`" if origin is tuple else f"`[{name}.<{key}>]`" if origin is dict else f"`[{name}]`"
         )
         lines += table(heading, section)
     return "\n".join(lines) + "\n"

@@ -63,8 +63,10 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
         ]
         for entry in table
     ]
-    total = f"{known * hours:.2f} USD for {hours:g} hours"
+    total = f"{known * hours:.2f} USD for {hours:g} hour{'' if hours == 1 else 's'}"
     rows.append(["total of known prices", "", f"{known:.3f} USD/h", total])
+    without = known - (table[0].usd_per_hour or 0)
+    rows.append(["the same without accelerator nodes", "", f"{without:.3f} USD/h", ""])
     console.show(console.table(_ITEMS, rows, heading=False))
     console.show("\nPredicted, not measured:")
     for candidate in compared:
@@ -93,7 +95,7 @@ def _candidate(candidate: Candidate) -> None:
         devices, degree = candidate.devices, candidate.tensor_parallel_degree
         shape += f", {devices} device{'s' if devices > 1 else ''} a service, TP{degree}"
     nodes, total = candidate.node_usd_per_hour, candidate.usd_per_hour
-    hour = "price not known" if nodes is None else f"{nodes:.2f} USD an hour for nodes"
+    hour = "price not known" if nodes is None else f"{_dollars(nodes)} USD an hour for nodes"
     hour += "" if total is None else f", {total:.2f} with everything"
     console.show(f"  {candidate.instance_type}{' (yours)' if candidate.own else ''}: {shape}: {hour}")
     if candidate.price:
@@ -106,7 +108,7 @@ def _candidate(candidate: Candidate) -> None:
         money = f", {candidate.usd[0]:.2f} to {candidate.usd[1]:.2f} USD" if candidate.usd else ""
         console.show(
             f"    the planned run: {candidate.hours[0]:.1f} to {candidate.hours[1]:.1f} hours from the nodes'"
-            f" first start{money}"
+            f" first start (loading, compiling and measuring; pulling the image comes on top){money}"
         )
     for prediction in candidate.predictions:
         tpot = f"TPOT {prediction.tpot[0] * 1e3:.1f} to {prediction.tpot[1] * 1e3:.1f} ms"
@@ -122,4 +124,9 @@ def _break_even(prediction: Prediction) -> str:
     if low is None:
         return "; never pays at this window"
     upper = "never" if high is None else f"{high:.0%}"
-    return f"; pays from {low:.0%} to {upper} acceptance of a proposal on"
+    return f"; pays above an acceptance of {low:.0%} (best case) to {upper} (worst case)"
+
+
+def _dollars(usd: float) -> str:
+    """With cents, and tenths of them where there are some."""
+    return f"{usd:.2f}" if abs(usd - round(usd, 2)) < 5e-4 else f"{usd:.3f}"

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 def command(experiment_path: Path, region: str | None, as_json: bool) -> int:
     """List whatever has the experiment's names or tags and still exists, with the command that removes it.
 
-    Removes nothing itself. Exit codes: 0 nothing but what the experiment says to keep; 1 something is left.
+    Removes nothing itself. Exit codes: 0 nothing but what the experiment says to keep; 1 something is left;
+    3 no access to AWS.
     """
     from specdec import aws
     from specdec.deployed.clients import Clients

@@ -17,11 +17,12 @@ from specdec.errors import BadInputError, Mistake
 @click.command()
 @experiment_option
 @region_option
-@click.option("--bucket", help="Name of the bucket.  [default: what the deployed stack would be asked for]")
+@click.option("--bucket", help="Name of the bucket.  [default: a placeholder]")
 @click.option(
     "--chart",
     "chart",
-    help="One chart: namespace, device-claims, model-storage, model-staging, llmperf, or a service.",
+    help="One chart: namespace, device-claims, model-storage, model-staging, llmperf (the"
+    " benchmark, whatever its lanes), or a service.",
 )
 @click.option("--list", "listing", is_flag=True, help="List the objects instead of printing them.")
 def command(

@@ -106,7 +106,7 @@ def status(experiment_path: Path, region: str | None, as_json: bool) -> int:
     Services and jobs are shown where kubectl is installed and reaches the cluster's API; all else comes from
     AWS.
 
-    Exit codes: 0 nothing has failed; 1 something has.
+    Looks once. Exit codes: 0 nothing has failed; 1 something has; 3 no access to AWS.
     """
     experiment, name, clients = opened(experiment_path, region)
     steps, unasked = steps_of(experiment, name, clients)

@@ -55,13 +55,14 @@ def command(
     Once a minute it shows how the run stands: requests done, and running medians per variant, from the
     benchmark's log in the cluster or in CloudWatch. Nothing is decided from them.
 
-    Where the cluster says that its benchmark has ended already, the newest run is the one.
+    Where the cluster says that its benchmark has ended already, the newest run is taken.
 
     Needs no kubectl, but sees less without it or without a way to the cluster's API: a service or job that
     failed there. The wait then ends with the run in the bucket, a complaint of EKS about the nodes, an alarm,
     or the time.
 
-    Exit codes: 0 the run is complete; 1 it is not, something failed, or the time is up.
+    Exit codes: 0 the run is complete; 1 it is not, something failed, or the time is up; 3 no
+    access to AWS.
     """
     from specdec.deployed.stack import bucket_for
     from specdec.runs.bucket import ended

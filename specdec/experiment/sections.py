@@ -103,8 +103,8 @@ class Capacity(Section):
         default="on-demand",
         description=(
             "how the capacity is bought; `reservation` and `capacity-block` need"
-            " placement.<region>.reservation_id; AWS may take a `spot` node back at any time, and the run is"
-            " then resumed"
+            " placement.<region>.reservation_id; AWS may take a `spot` node back at any time, and"
+            " `specdec run --resume RUN` then goes on with the run"
         ),
     )
     desired_nodes: int = Field(

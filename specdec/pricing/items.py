@@ -73,6 +73,9 @@ def node_cost(experiment: Experiment, region: str, *, asked_usd_per_hour: float 
     if price is None:
         return NodeCost(None, "no price known; set cost.node_usd_per_hour", "")
     source = price.source if price.region is None else f"{price.purchase} in {price.region}: {price.source}"
+    bought = experiment.capacity.purchase
+    if price.region is not None and (price.purchase, price.region) != (bought, region):
+        source = f"no price of {bought} in {region} known; taken from {source}"
     return NodeCost(price.usd_per_hour, source, price.date or "")
 
 

@@ -7,6 +7,7 @@ instruction data sets (Alpaca), and of Spec-Bench and MT-Bench; docs/prompts.md 
 from __future__ import annotations
 
 import contextlib
+import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -230,7 +231,9 @@ class _Reader:
             # Whoever names the field of a data set does not want its others read.
             return
         for name in raw.keys() - KNOWN:
-            self._wrong(name, raw[name], "is not a field of a prompt", f"Use {', '.join(_NAMES)}")
+            close = difflib.get_close_matches(name, _NAMES, n=1)
+            remedy = f"Did you mean {close[0]!r}?" if close else f"Use {', '.join(_NAMES)}"
+            self._wrong(name, raw[name], "is not a field of a prompt", remedy)
 
     def _no_settings(self, raw: dict[str, Any]) -> None:
         for name in sorted(raw.keys() & _SETTINGS):

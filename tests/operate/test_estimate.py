@@ -150,7 +150,7 @@ def test_one_after_the_other_takes_half_the_nodes_and_a_start_for_each_phase() -
     readme = " ".join((DEFAULT.parent / "README.md").read_text(encoding="utf-8").split())
     said = f"{both.node_usd_per_hour:.2f} USD an hour for the nodes, {both.usd_per_hour:.2f} with everything"
     assert said in readme
-    assert f"for {own.usd_per_hour:.2f} with everything" in readme
+    assert f"for {own.usd_per_hour:.2f} an hour with everything" in readme
     predictions = predict(one, "ap-southeast-4")
     starts, again = one.stack.start_minutes, one.stack.restart_minutes
     for end in (0, 1):
@@ -205,3 +205,18 @@ def test_a_kubernetes_version_past_its_standard_support_costs_six_times_as_much(
 def test_every_kubernetes_version_that_may_be_named_has_its_support_dated() -> None:
     choices = get_args(Cluster.model_fields["kubernetes_version"].annotation)
     assert set(SUPPORT) == set(choices)
+
+
+def test_the_words_of_an_estimate_say_what_they_rest_on() -> None:
+    said = CliRunner().invoke(command, ["--experiment", str(DEFAULT), "--hours", "1"]).stdout
+    assert "USD for 1 hour\n" in said
+    assert "no price of on-demand in us-east-2 known; taken from capacity-block in us-east-2" in said
+    assert "best case" in said
+    without = float(said.partition("the same without accelerator nodes")[2].split()[0])
+    total = float(said.partition("total of known prices")[2].split()[0])
+    assert total - without == pytest.approx(36.46, abs=0.002)
+    chip = str(DEFAULT.parent / "examples" / "one-node.toml")
+    assert (
+        "1 node, 1 device a service, TP4: 2.235 USD an hour"
+        in CliRunner().invoke(command, ["--experiment", chip]).stdout
+    )

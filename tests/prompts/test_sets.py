@@ -319,3 +319,10 @@ def test_twenty_of_many_mistakes_are_printed() -> None:
     assert len(caught.value.mistakes) == 500
     assert len(str(caught.value).splitlines()) == 22
     assert str(caught.value).endswith("and 480 more")
+
+
+def test_a_misspelt_field_is_told_what_it_may_have_been() -> None:
+    with pytest.raises(
+        BadInputError, match=r"testcase.* is not a field of a prompt\. Did you mean 'test_case'"
+    ):
+        parse('{"prompt": "List rivers.", "testcase": "lists"}', source="mine.jsonl")
