@@ -53,7 +53,7 @@ def build(scope: Construct, **changes: Any) -> tuple[Dashboards, Alarms]:
         "llmperf_test_cases": list(PUBLISHED_CASES),
         "node_usd_per_hour": 35.76,
     }
-    return Dashboards(scope, "Dashboards", **{**WATCHED, **given, **changes}), alarms
+    return Dashboards(scope, "Dashboards", **{"name": "exp-us", **WATCHED, **given, **changes}), alarms
 
 
 @pytest.fixture(scope="module")
