@@ -54,6 +54,7 @@ def bodies(
     Dashboards(
         stack,
         "Dashboards",
+        name=experiment,
         **watched,
         accelerators=cast("Any", SimpleNamespace(devices=16)),
         alarms=Alarms(stack, "Alarms", **watched),

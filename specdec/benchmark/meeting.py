@@ -387,7 +387,7 @@ def _lost(index: int, of: int) -> MemberLostError:
 
 
 def _send(writer: asyncio.StreamWriter, said: dict[str, Any]) -> None:
-    writer.write(json.dumps(said).encode() + b"\n")
+    writer.write(json.dumps(said, allow_nan=False).encode() + b"\n")
 
 
 async def _line(reader: asyncio.StreamReader) -> dict[str, Any] | None:

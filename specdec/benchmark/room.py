@@ -85,7 +85,7 @@ async def template(plan: Plan, client: Client) -> str | None:
     told = await _posted(client, client.endpoint.of_server(route), body)
     if not told.get(field):
         return None
-    return f"{field}:{hashlib.sha256(json.dumps(told[field]).encode()).hexdigest()[:12]}"
+    return f"{field}:{hashlib.sha256(repr(told[field]).encode(errors='backslashreplace')).hexdigest()[:12]}"
 
 
 async def _posted(client: Client, path: str, body: dict[str, Any]) -> dict[str, Any]:

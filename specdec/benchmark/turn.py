@@ -145,6 +145,9 @@ class Turn:
         self._left -= jobs
         if self._left <= 0:
             self._own_over.set()
+            # Who is alone has nobody to wait for, and sends no filler after the end.
+            if not self._block.share.together:
+                self._over.set()
 
     async def _worker(self, fillers: Iterator[Job]) -> None:
         while (job := self._next()) is not None:

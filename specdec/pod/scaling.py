@@ -96,7 +96,7 @@ class ClusterApi:
                 time.sleep(self.pause * 2.0 ** (attempt - 1))
             request = urllib.request.Request(  # noqa: S310 (the cluster's own API)
                 self.url + path,
-                data=None if body is None else json.dumps(body).encode(),
+                data=None if body is None else json.dumps(body, allow_nan=False).encode(),
                 headers={
                     "Authorization": f"Bearer {self.token.read_text(encoding='utf-8').strip()}",
                     "Content-Type": "application/merge-patch+json",

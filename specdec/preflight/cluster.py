@@ -151,7 +151,11 @@ def _configured(addon: Mapping[str, Any]) -> str:
 def _owner(addon: Mapping[str, Any]) -> str:
     tags = addon.get("tags", {})
     stack = tags.get("aws:cloudformation:stack-name")
-    return f"stack {stack}" if stack else f"somebody else (tags {json.dumps(tags, sort_keys=True)})"
+    return (
+        f"stack {stack}"
+        if stack
+        else f"somebody else (tags {json.dumps(tags, sort_keys=True, allow_nan=False)})"
+    )
 
 
 def _names(scope: Scope, name: str) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from specdec.errors import EnvironmentFault
+from specdec.text import shortened
 
 
 class Api:
@@ -70,7 +71,7 @@ class Api:
                 return None
         try:
             parsed: Any = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         return cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else None
 
@@ -89,6 +90,12 @@ class Api:
                 )
             for line in answer:
                 if line.startswith(b"data:") and b"[DONE]" not in line:
-                    event: Any = json.loads(line[5:])
+                    try:
+                        event: Any = json.loads(line[5:])
+                    except (ValueError, RecursionError):
+                        raise EnvironmentFault(
+                            f"{self.url} streams an event that is not JSON: {shortened(repr(line), 80)}",
+                            remedy="Name another server to follow the texts on",
+                        ) from None
                     if isinstance(event, dict):
                         yield cast("dict[str, Any]", event)

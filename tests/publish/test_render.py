@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def test_a_panel_is_drawn_from_the_dashboards_own_rows(tmp_path: Path) -> None:
     records = [record(step=0.03), record("speculative", step=0.01)]
     data = samples(datums.of_run(manifest(), records, metrics.ALL, experiment="exp"))
-    body = bodies("exp", {"baseline": "b", "speculative": "s"}, {"count": "structured"}, [])["experiment"]
+    body = bodies("exp", {"baseline": "b", "speculative": "s"}, {"count": "structured"}, [])["exp"]
     panels = {
         widget["properties"]["title"]: shown(widget["properties"], data)
         for widget in body["widgets"]

@@ -44,7 +44,7 @@ def test_empty_folder(tmp_path: Path) -> None:
 
 def test_run_that_did_not_end(run: Path) -> None:
     (run / "manifest.json").unlink()
-    assert "did not end" in _refusal(run)
+    assert "the run was killed or is still going on" in _refusal(run)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"schema": 1}'])
