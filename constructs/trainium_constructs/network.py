@@ -158,6 +158,18 @@ class ExistingNetwork(Construct):
             private_subnet_ids=[subnets[zone] for zone in zones],
         )
         self._nodes = dict(subnets)
+        acknowledge(
+            self,
+            {"Annotation::@aws-cdk/aws-ec2:noSubnetRouteTableId": "Nothing here reads or changes its routes"},
+        )
+        acknowledge(
+            cdk.Stack.of(self),
+            {
+                "Annotation::@aws-cdk/aws-eks:clusterMustManuallyTagSubnet": (
+                    "The tag is for load balancers, and there is none"
+                )
+            },
+        )
 
     def private_subnets(self) -> Sequence[str]:
         """Ids of the private subnets of the control plane's two zones."""

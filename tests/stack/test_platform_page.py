@@ -1,8 +1,11 @@
 """The examples on the page for a platform team are experiments that synthesize."""
 
+import json
 import re
 import tempfile
 import tomllib
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +24,11 @@ def example(text: str) -> Template:
     with tempfile.TemporaryDirectory() as folder:
         # Raises where a property does not match its schema, as for whoever pastes the example.
         app_of(experiment((PLACE, text)), outdir=folder, validate=True).synth()
+        report = Path(folder) / "validation-report.json"
+        said: list[dict[str, Any]] = (
+            json.loads(report.read_text(encoding="utf-8"))["pluginReports"] if report.exists() else []
+        )
+        assert [each["violations"] for each in said if each["violations"]] == []
     return template((PLACE, text))
 
 
