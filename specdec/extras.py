@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specdec import __version__
 from specdec.errors import EnvironmentFault
 
 EXTRAS = {
@@ -28,6 +29,12 @@ def missing(error: ModuleNotFoundError) -> EnvironmentFault | None:
         if package in packages:
             return EnvironmentFault(
                 f"This needs {package}, which is not installed",
-                remedy=f'Install it: pip install "specdec[{extra}]", or in a clone of the project: uv sync',
+                remedy=remedy(extra),
             )
     return None
+
+
+def remedy(extra: str) -> str:
+    """How to install an extra. The name alone will not do: another project publishes a package under it."""
+    wheel = f"specdec-{__version__}-py3-none-any.whl"
+    return f'Install the wheel with it: pip install "{wheel}[{extra}]", or in a clone of the project: uv sync'

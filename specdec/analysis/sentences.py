@@ -334,6 +334,9 @@ def _about_numbers(verdict: Verdict, merged: Sequence[str]) -> Iterator[str]:
         )
 
 
+_PRICE = "give bench --usd-per-hour, or set cost.node_usd_per_hour in the experiment"
+
+
 def _about_money(verdict: Verdict, local: bool) -> Iterator[str]:
     price = verdict.price
     if local:
@@ -342,10 +345,10 @@ def _about_money(verdict: Verdict, local: bool) -> Iterator[str]:
             " and no price applies."
         )
     elif price is None:
-        yield "No price is known for this node; set cost.node_usd_per_hour."
+        yield f"No price is known for this node; {_PRICE}."
     elif price.purchase != "experiment":
         seen = f"{price.purchase} in {price.region} ({price.date})"
-        yield f"Costs use a price seen for {seen}, not on your bill; set cost.node_usd_per_hour."
+        yield f"Costs use a price seen for {seen}, not on your bill; {_PRICE}."
 
 
 def too_few(prompts: Mapping[str, int]) -> str | None:

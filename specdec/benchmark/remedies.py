@@ -11,7 +11,10 @@ _BY_STATUS = {
     307: "It has moved: use the URL that it names",
     308: "It has moved: use the URL that it names",
     400: "It refuses the request: read its message, and try --plain-template, --eos and --api",
-    401: "It needs a key: name the variable that holds it with --api-key-env NAME",
+    401: (
+        "It needs a key, or refuses this one: --api-key-env names the variable that holds it,"
+        " --api-key-header the header it is sent in"
+    ),
     403: "The key is valid but not allowed to do this: use another key or another model",
     404: "It has no such route or model: check the path of the URL, --api and --model",
     405: "This is not a chat or completions route: check the path of the URL",

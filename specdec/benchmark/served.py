@@ -54,6 +54,8 @@ async def served(target: Target, plan: Plan, tls: ssl.SSLContext) -> Target:
             f"serves {len(listed)} models" if status == 200 else f"answers GET {shown} with HTTP {status}"
         )
         ways = f"Name one: {_some(listed)}" if listed else "Name the model to ask for, with --model"
+        if status == 404:
+            ways = "Correct the path of the URL; if the server has no such list, name the model with --model"
         raise BadInputError(
             target.address, [Mistake("model", None, f"is not given, and the server {problem}", ways)]
         )

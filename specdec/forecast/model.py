@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specdec.errors import EnvironmentFault
+from specdec.extras import remedy
 
 _Taken = TypeVar("_Taken")
 
@@ -345,9 +346,7 @@ def _library() -> Any:
     try:
         module = importlib.import_module("xllamacpp.xllamacpp")
     except ImportError:
-        raise EnvironmentFault(
-            "The package xllamacpp is not installed", remedy="Run: pip install 'specdec[forecast]'"
-        ) from None
+        raise EnvironmentFault("The package xllamacpp is not installed", remedy=remedy("forecast")) from None
     library: Any = ctypes.CDLL(str(module.__file__))
     pointer, number, flag = ctypes.c_void_p, ctypes.c_int32, ctypes.c_bool
     signatures: dict[str, tuple[Any, list[Any]]] = {

@@ -22,6 +22,7 @@ def packaged() -> Path:
     files = sorted(Path(module.origin).parent.glob(f"{MODEL}*.gguf")) if module and module.origin else []
     if not files:
         raise EnvironmentFault(
-            f"The package {PACKAGE}, which carries {MODEL}, is not installed", remedy="Run: uv sync"
+            f"The package {PACKAGE}, which carries {MODEL}, is not installed",
+            remedy="Run uv sync in a clone of the project, or name a GGUF file of a draft",
         )
     return files[0]

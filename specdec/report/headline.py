@@ -39,7 +39,8 @@ def signed(decision: Decision) -> str:
 def headline(verdict: Verdict) -> Headline:
     """The headline of a verdict. With several speculative variants it is about the one that helps most."""
     if verdict.status != "complete":
-        return Headline(f"This run is {verdict.status}: it has numbers, but no verdict.", "")
+        ended = "failed" if verdict.status == "failed" else f"was {verdict.status}"
+        return Headline(f"This run {ended}: it has numbers, but no verdict.", "")
     if verdict.loads is not None:
         return Headline(short_answer(verdict.loads), _sure_over_load(verdict.loads))
     rows = [row for row in verdict.comparisons if row.best_baseline]

@@ -79,6 +79,6 @@ def test_of_several_variants_the_one_that_helps_most(verdict: Verdict) -> None:
 
 def test_no_verdict_without_a_whole_run(verdict: Verdict) -> None:
     top = headline(replace(verdict, status="interrupted"))
-    assert top.do == "This run is interrupted: it has numbers, but no verdict."
+    assert top.do == "This run was interrupted: it has numbers, but no verdict."
     assert top.sure == ""
     assert headline(replace(verdict, comparisons=())).do == "There is nothing to compare."

@@ -178,6 +178,13 @@ def test_prompts_that_nobody_would_add_are_not_asked_for(written: Written) -> No
     )
 
 
+def test_fewer_prompts_than_tell_anything_are_never_suggested(written: Written) -> None:
+    (row, *_) = [row for row in written.verdict.comparisons if row.tpot is not None]
+    assert row.tpot is not None
+    two = replace(row, test_case="case", tpot=replace(row.tpot, prompts=2, more_prompts=1))
+    assert advice._more([two]) == "Add prompts to case: 2 more would settle it."  # pyright: ignore[reportPrivateUsage]
+
+
 @pytest.mark.parametrize(
     ("environment", "command"),
     [
@@ -186,7 +193,7 @@ def test_prompts_that_nobody_would_add_are_not_asked_for(written: Written) -> No
         (
             {"machine": {"cores": 2}},
             "specdec bench --target baseline=http://qwen-vllm.specdec.svc:8000"
-            " --target speculative=http://qwen-sd-vllm.specdec.svc:8000 --prompts FILE",
+            " --target speculative=http://qwen-sd-vllm.specdec.svc:8000 --prompts FILE …",
         ),
     ],
 )
@@ -323,15 +330,15 @@ def test_several_speculative_variants_are_told_apart(tmp_path: Path) -> None:
     assert max(map(len, terminal.render(made.verdict).splitlines())) <= 100
 
 
-@pytest.mark.parametrize("status", ["interrupted", "failed"])
-def test_run_that_did_not_complete_has_no_verdict(tmp_path: Path, status: str) -> None:
+@pytest.mark.parametrize(("status", "ended"), [("interrupted", "was interrupted"), ("failed", "failed")])
+def test_run_that_did_not_complete_has_no_verdict(tmp_path: Path, status: str, ended: str) -> None:
     made = write(write_run(tmp_path / RUN, records(cases=CASES[:3], tokens=30, repeats=1), status=status))
     text = made.html.read_text(encoding="utf-8")
-    assert f"This run is {status}: it has numbers, but no verdict." in text
+    assert f"This run {ended}: it has numbers, but no verdict." in text
     assert "Speed-up" not in text
     assert "helps" not in text
     assert "45." in text, "what it measured is shown"
-    assert f"This run is {status}" in terminal.render(made.verdict)
+    assert f"This run {ended}" in terminal.render(made.verdict)
     assert "helps" not in terminal.render(made.verdict)
 
 

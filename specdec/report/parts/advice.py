@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from specdec.analysis.sentences import FEW_PROMPTS
 from specdec.analysis.verdict import Comparison
 from specdec.report.content import Command, Section, Text
 from specdec.report.parts.view import View
@@ -45,7 +46,11 @@ def _steps(view: View) -> Iterator[Text]:
 
 def _more(rows: list[Comparison]) -> str:
     """Which test cases need more prompts, and how many where that is known."""
-    needs = [(row.test_case, row.tpot.more_prompts or 0) for row in rows if row.tpot]
+    needs = [
+        (row.test_case, max(more, FEW_PROMPTS - row.tpot.prompts))
+        for row in rows
+        if row.tpot and (more := row.tpot.more_prompts or 0)
+    ]
     near = [(case, more) for case, more in needs if 0 < more <= _REASONABLE]
     far = [case for case, more in needs if more > _REASONABLE]
     parts: list[str] = []
@@ -83,4 +88,4 @@ def _again(view: View) -> str:
         for name, url in ((name, facts.get("url")) for name, facts in view.run.manifest.variants.items())
         if url
     ]
-    return " ".join(["specdec bench", *targets, "--prompts FILE"])
+    return " ".join(["specdec bench", *targets, "--prompts FILE …"])

@@ -272,7 +272,7 @@ def environment(view: View) -> Section:
     ]
     if counters:
         tables.insert(
-            1, _facts("Speculation counters of the servers over the run, warm-ups included", counters)
+            1, _facts("Speculation counters of the servers over the measured part of the run", counters)
         )
     texts = (
         (f"The servers of these variants report no speculation counters: {', '.join(silent)}.",)

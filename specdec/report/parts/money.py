@@ -16,8 +16,8 @@ def cost(view: View) -> Section | None:
     roof = roofline(view)
     if price is None:
         text = (
-            "No price applies to this run, so no cost is given. Set cost.node_usd_per_hour in the experiment"
-            " to have one."
+            "No price applies to this run, so no cost is given. To have one, give bench --usd-per-hour, or"
+            " set cost.node_usd_per_hour in the experiment."
         )
         return Section("cost", "What a token costs", (text,), tables=(roof,) if roof else ())
     region = f" in {price.region}" if price.region else ""
