@@ -12,13 +12,17 @@ import sys
 import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from scripts.buffering_proxy import proxied
 from scripts.write_dialects import served
 from specdec.analysis.judge import judge
 from specdec.benchmark.plan import Plan, Target, new_run_id
 from specdec.benchmark.run import run
+from specdec.experiment.loads import SELF_CHECK_SHARE
 from specdec.golden.settings import Dialect, Settings
 from specdec.prompts.sets import Prompt
 from specdec.runs.folder import read_run
@@ -30,7 +34,12 @@ KINDS: dict[str, Settings] = {
     "without TCP_NODELAY": replace(PLAIN, dialect=Dialect(nodelay=False)),
     "4 KiB buffers": replace(PLAIN, dialect=Dialect(buffer=4096)),
     "40% jitter": replace(PLAIN, jitter=0.4),
+    "a proxy with 4 KiB buffers": PLAIN,
+    "a proxy with 8 KiB buffers": PLAIN,
 }
+
+BUFFERS = {"a proxy with 4 KiB buffers": 4096, "a proxy with 8 KiB buffers": 8192}
+"""Bytes that the proxy of a kind keeps; the others have none."""
 
 PROMPTS, TOKENS = 6, 61
 
@@ -38,7 +47,15 @@ PROMPTS, TOKENS = 6, 61
 def measure(kind: str, seed: int) -> str:
     """What a run of this kind was judged: a decision, or ``withheld`` where its row does not count."""
     settings = replace(KINDS[kind], seed=seed)
-    with served([settings, settings]) as servers, tempfile.TemporaryDirectory() as scratch:
+    with (
+        served([settings, settings]) as servers,
+        tempfile.TemporaryDirectory() as scratch,
+        ExitStack() as proxies,
+    ):
+        urls = [url for _, url in servers]
+        if size := BUFFERS.get(kind):
+            ports = [proxies.enter_context(proxied(urlsplit(url).port or 80, size)) for url in urls]
+            urls = [f"http://127.0.0.1:{port}/v1" for port in ports]
         plan = Plan(
             run=new_run_id(),
             experiment="same",
@@ -46,7 +63,7 @@ def measure(kind: str, seed: int) -> str:
             configuration_hash="",
             targets=tuple(
                 Target(variant=name, url=url, role="speculative" if name == "again" else "baseline")
-                for name, (_, url) in zip(("baseline", "again"), servers, strict=True)
+                for name, url in zip(("baseline", "again"), urls, strict=True)
             ),
             prompts=tuple(
                 Prompt(
@@ -58,6 +75,7 @@ def measure(kind: str, seed: int) -> str:
             repeats=2,
             concurrency=2,
             warmup=2,
+            self_check=SELF_CHECK_SHARE,
             seed=seed,
         )
         run(plan, Path(scratch) / plan.run)
@@ -70,7 +88,7 @@ def outcomes(runs: int, *, kinds: tuple[str, ...] = tuple(KINDS)) -> dict[str, C
     """How often each kind of connection was judged how."""
     jobs = [(kind, seed) for seed in range(1, runs + 1) for kind in kinds]
     counted = {kind: Counter[str]() for kind in kinds}
-    with ThreadPoolExecutor(max_workers=len(kinds)) as pool:
+    with ThreadPoolExecutor(max_workers=min(4, len(kinds))) as pool:
         decisions = pool.map(measure, [kind for kind, _ in jobs], [seed for _, seed in jobs])
         for (kind, _), said in zip(jobs, decisions, strict=True):
             counted[kind][said] += 1
