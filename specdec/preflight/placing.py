@@ -39,7 +39,7 @@ def judge_zones(offered: Sequence[str], *, wanted: Sequence[str], kind: str, reg
             "zones",
             "blocker",
             f"{kind} is not offered in {' and '.join(missing)}, where the control plane and the system node"
-            f" are to be, but in {listed}",
+            f" will run, but in {listed}",
             f"Set placement.{region}.zones, two of these first; a deployed stack keeps its first two",
         )
     return Finding("zones", "ok", f"the control plane's zones {' and '.join(wanted)} offer {kind}")

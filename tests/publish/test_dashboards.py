@@ -46,6 +46,7 @@ THEIRS = {one.name: one for one in insights.ALL}
 def build(scope: Construct, **changes: Any) -> tuple[Dashboards, Alarms]:
     alarms = Alarms(scope, "Alarms", **WATCHED)
     given: dict[str, Any] = {
+        "name": "exp-us",
         "accelerators": SimpleNamespace(devices=16),
         "alarms": alarms,
         "metrics": metrics.ALL,
@@ -53,7 +54,7 @@ def build(scope: Construct, **changes: Any) -> tuple[Dashboards, Alarms]:
         "llmperf_test_cases": list(PUBLISHED_CASES),
         "node_usd_per_hour": 35.76,
     }
-    return Dashboards(scope, "Dashboards", **{"name": "exp-us", **WATCHED, **given, **changes}), alarms
+    return Dashboards(scope, "Dashboards", **{**WATCHED, **given, **changes}), alarms
 
 
 @pytest.fixture(scope="module")
