@@ -19,6 +19,11 @@ from specdec.text import listed
 MOST_LOADS = 32
 """Loads that are predicted, the measured ones among them."""
 
+SUREST_UNMEASURED = 0.75
+"""Confidence in a window that was not measured, at most. One window cannot tell which part of its cost every
+window has, and a wrong guess of that grows with the load.
+"""
+
 
 class LoadEvidence(Evidence, Protocol):
     """What advice over load is drawn from: ``Evidence`` of one load, and what the roofline needs."""
@@ -74,7 +79,7 @@ def _advise(variant: str, draft: str | None, model: LoadModel) -> WindowsOverLoa
         roofline=model.floor != Floor(),
         rows=rows,
         off_above=above if off and on and tidy else None,
-        says=_says(rows, above, tidy=tidy),
+        says=_says(rows, above, tidy=tidy) + _unmeasured(rows, round(model.window)),
     )
 
 
@@ -86,6 +91,9 @@ def _at(model: LoadModel, load: float) -> LoadWindow:
     chosen = curves[:, best] if pays else baseline
     ideal = np.minimum(curves.min(axis=1), baseline)
     low, high = np.quantile(ratios[1:], [0.05, 0.95])
+    confidence = float((chosen[1:] <= (1 + CLOSE) * ideal[1:]).mean())
+    if pays and model.windows[best] != round(model.window):
+        confidence = min(confidence, SUREST_UNMEASURED)
     return LoadWindow(
         load=load,
         measured=load in model.loads,
@@ -95,7 +103,7 @@ def _at(model: LoadModel, load: float) -> LoadWindow:
         speedup=float(ratios[0]),
         low=float(min(low, ratios[0])),
         high=float(max(high, ratios[0])),
-        confidence=float((chosen[1:] <= (1 + CLOSE) * ideal[1:]).mean()),
+        confidence=confidence,
     )
 
 
@@ -109,6 +117,15 @@ def predicted_loads(measured: Sequence[float]) -> list[float]:
         spread = np.geomspace(low, high, MOST_LOADS - len(measured))
         every = sorted({float(round(load)) for load in spread} | set(measured))
     return every
+
+
+def _unmeasured(rows: Sequence[LoadWindow], window: int) -> str:
+    """What to add where the words recommend a window that was not measured."""
+    others = sorted({row.window for row in rows if row.window not in (None, window)})
+    if not others:
+        return ""
+    them = listed([str(other) for other in others])
+    return f". This rests on window {window} alone: measure {them} over the same loads before you use them"
 
 
 def _says(rows: Sequence[LoadWindow], above: float | None, *, tidy: bool) -> str:

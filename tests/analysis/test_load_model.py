@@ -8,7 +8,7 @@ import pytest
 from specdec.analysis.judge import judge
 from specdec.analysis.load_model import Line, fit_loads
 from specdec.analysis.load_verdict import WindowsOverLoad
-from specdec.analysis.load_windows import predicted_loads
+from specdec.analysis.load_windows import SUREST_UNMEASURED, predicted_loads
 from specdec.analysis.observation import Observation
 from specdec.catalog.conventions import TEXTBOOK
 from specdec.catalog.instances import INSTANCES
@@ -52,6 +52,10 @@ def test_two_loads_tell_the_others(seed: int) -> None:
     assert row.off_above >= 0.8 * truth
     assert "off above" in row.says
     assert "disable_by_batch_size" in row.says
+    # One window cannot tell what the cost of others has in common with it.
+    others = [point for point in row.rows if point.window not in (None, WINDOW)]
+    assert all(point.confidence <= SUREST_UNMEASURED for point in others)
+    assert (f"This rests on window {WINDOW} alone: measure" in row.says) == bool(others)
 
 
 @pytest.mark.slow
