@@ -20,12 +20,13 @@ END = b"0\r\n\r\n"
 
 async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, size: int) -> None:
     kept = bytearray()
+    passing = not size
     while data := await reader.read(65536):
         kept += data
-        whole = len(kept) if kept.endswith(END) or not size else len(kept) // size * size
-        # An answer that is not chunked, such as the list of models, has nothing to wait for.
-        if size and b"\r\nTransfer-Encoding: chunked" not in kept and kept.startswith(b"HTTP/"):
-            whole = len(kept)
+        if size and kept.startswith(b"HTTP/"):
+            # An answer that is not chunked, such as the list of models, has nothing to wait for.
+            passing = b"chunked" not in kept.partition(b"\r\n\r\n")[0]
+        whole = len(kept) if passing or kept.endswith(END) else len(kept) // size * size
         if whole:
             writer.write(bytes(kept[:whole]))
             await writer.drain()

@@ -155,6 +155,6 @@ def _follow(run: Run, plan: Plan, until: float, on_progress: Progress) -> int:
         stop=lambda: time.monotonic() > until,
         on_progress=lambda count, total: on_progress("texts that part", count, total),
     ):
-        store.append(run.folder, each)
+        store.append(run.folder, each, hide=plan.secrets.hide_in)
         done += each.variant != each.against
     return done

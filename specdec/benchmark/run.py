@@ -191,8 +191,7 @@ class _Run:
         started = utc_now()
         self._on_event(RunEvent("asking the servers what they serve", 0, self._total))
         asked = plan.targets[:1] if self._sequential else plan.targets
-        told = await asyncio.gather(*(served(target, plan, tls) for target in asked))
-        targets = [*told, *plan.targets[len(told) :]]
+        targets = [*await self._served(asked, tls), *plan.targets[len(asked) :]]
         self._require_same_models(targets)
         targets = await self._acquainted(targets, tls)
         status: Status = "complete"
@@ -235,6 +234,20 @@ class _Run:
                 client.close()
         self._on_event(RunEvent(status, self._done, self._total))
         return manifest
+
+    async def _served(self, targets: Sequence[Target], tls: ssl.SSLContext) -> list[Target]:
+        """The targets as their servers say that they serve them.
+
+        Raises:
+            SpecdecError: of the first that has one. All are waited for, since what a later one raises would
+                be printed with its traceback.
+        """
+        asked = (served(target, self._plan, tls) for target in targets)
+        told = await asyncio.gather(*asked, return_exceptions=True)
+        for answer in told:
+            if isinstance(answer, BaseException):
+                raise answer
+        return [answer for answer in told if isinstance(answer, Target)]
 
     async def _acquainted(self, targets: list[Target], tls: ssl.SSLContext) -> list[Target]:
         """The targets with what they make of a conversation; those of later phases are not there yet.

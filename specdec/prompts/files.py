@@ -123,7 +123,18 @@ def _parsed(text: str) -> Any:
     def refuse(name: str) -> Any:
         raise ValueError(f"{name} is not a JSON number")
 
-    return json.loads(text, parse_constant=refuse)
+    return _without_marks(json.loads(text, parse_constant=refuse))
+
+
+def _without_marks(value: Any) -> Any:
+    """The same without byte order marks, which JSON can also write as an escape."""
+    if isinstance(value, str):
+        return value.replace("\ufeff", "")
+    if isinstance(value, list):
+        return [_without_marks(entry) for entry in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: _without_marks(entry) for key, entry in cast("dict[str, Any]", value).items()}
+    return value
 
 
 def _lines_of_json(text: str, source: str, mistakes: list[Mistake]) -> Iterator[Item]:

@@ -14,6 +14,7 @@ from typing import Any
 from specdec.errors import BadInputError, Mistake
 from specdec.rejoin.api import Api
 from specdec.rejoin.walk import Piece, Reference, Token
+from specdec.text import whole_characters
 
 LISTED = 40
 """Likeliest tokens asked for at each position of llama.cpp."""
@@ -115,7 +116,7 @@ class LlamaCpp:
 
 def _bytes(piece: str | list[int]) -> bytes:
     """A piece as llama.cpp tells it: text, or bytes where it ends inside a character."""
-    return piece.encode() if isinstance(piece, str) else bytes(piece)
+    return whole_characters(piece).encode() if isinstance(piece, str) else bytes(piece)
 
 
 class Vllm:
@@ -139,7 +140,7 @@ class Vllm:
             held.append(number)
             said = self._text(tuple(held))
             if "\ufffd" not in said:
-                pieces.append(Piece(said.encode(), tuple(held)))
+                pieces.append(Piece(whole_characters(said).encode(), tuple(held)))
                 held = []
         return pieces
 
@@ -177,10 +178,11 @@ def _of_completion(choice: Mapping[str, Any]) -> Iterator[Token]:
     lists: list[dict[str, float | None]] = logprobs.get("top_logprobs") or []
     if not tokens or len(owns) != len(tokens) or len(lists) != len(tokens):
         if text:
-            yield Token(text.encode(), None, {})
+            yield Token(whole_characters(text).encode(), None, {})
         return
     for token, own, others in zip(tokens, owns, lists, strict=True):
-        yield scored(token.encode(), own, {name.encode(): value for name, value in others.items()})
+        known = {whole_characters(name).encode(): value for name, value in others.items()}
+        yield scored(whole_characters(token).encode(), own, known)
 
 
 class Chat:
@@ -218,7 +220,7 @@ class Chat:
                 delta: dict[str, Any] = choice.get("delta") or {}
                 text = delta.get("content")
                 if isinstance(text, str) and text:
-                    yield Token(text.encode(), None, {})
+                    yield Token(whole_characters(text).encode(), None, {})
 
 
 def scored(data: bytes, own: float | None, others: Mapping[bytes, float | None]) -> Token:

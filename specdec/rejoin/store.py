@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,13 +41,17 @@ class Followed:
     walk: Walk
 
 
-def append(folder: Path, followed: Followed) -> None:
-    """Keeps one line; flushed, so that nothing is lost when the check is ended."""
+def append(folder: Path, followed: Followed, *, hide: Callable[[Any], Any] = lambda plain: plain) -> None:
+    """Keeps one line; flushed, so that nothing is lost when the check is ended.
+
+    Args:
+        folder: of the run.
+        followed: to keep.
+        hide: takes secrets out of plain data, since a server may repeat a key.
+    """
+    plain = hide({"schema": SCHEMA, **dataclasses.asdict(followed)})
     with (folder / REJOINED).open("a", encoding="utf-8") as lines:
-        lines.write(
-            json.dumps({"schema": SCHEMA, **dataclasses.asdict(followed)}, ensure_ascii=True, allow_nan=False)
-            + "\n"
-        )
+        lines.write(json.dumps(plain, ensure_ascii=True, allow_nan=False) + "\n")
 
 
 def read(folder: Path) -> tuple[Followed, ...]:
