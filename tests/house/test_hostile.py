@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[2]
 
 
 FOUND_ONCE = (7091, 7106, 7186, 7450)
-"""Tries that once went wrong: half a character and a key in an answer that is followed, two servers that refuse
-at once, a byte order mark written as an escape.
+"""Tries that once went wrong: half a character and a key in an answer that is followed, two servers that
+refuse at once, a byte order mark written as an escape.
 """
 
 
