@@ -49,7 +49,14 @@ def tunnel(context: ssl.SSLContext, port: int) -> Generator[int]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner_reader, inner_writer = await asyncio.open_connection(HOST, port)
-        await asyncio.gather(pour(reader, inner_writer), pour(inner_reader, writer), return_exceptions=True)
+        try:
+            await asyncio.gather(
+                pour(reader, inner_writer), pour(inner_reader, writer), return_exceptions=True
+            )
+        finally:
+            # A client that refuses the certificate leaves both ends open.
+            for end in (inner_writer, writer):
+                end.transport.abort()
 
     async def begin() -> asyncio.Server:
         return await asyncio.start_server(serve, HOST, 0, ssl=context)
@@ -61,6 +68,8 @@ def tunnel(context: ssl.SSLContext, port: int) -> Generator[int]:
         for task in rest:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
+        # A transport closes one turn of the loop after it is told to.
+        await asyncio.sleep(0.01)
 
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
