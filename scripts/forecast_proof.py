@@ -109,7 +109,7 @@ def prove(draft: Draft, setup: Setup, windows: Sequence[int], tokenizer: LlamaMo
                 timings = reply["timings"]
                 after_first = timings["predicted_n"] - 1
                 measured = after_first / (after_first - timings.get("draft_n_accepted", 0))
-                sizes = steps(kept[prompt.id][window].kept.tolist(), window)
+                sizes = steps(kept[prompt.id][window].kept, window)
                 forecast = sum(sizes) / len(sizes)
                 equal += forecast == measured
                 rows.append(f"{measured:.2f}")

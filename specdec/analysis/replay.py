@@ -35,25 +35,26 @@ def runs(bits: Bits) -> Counts:
     return result
 
 
-def steps(kept: Sequence[int], usable: int) -> list[int]:
-    """Tokens that each step emits, in order.
+def begins(kept: Sequence[int] | Counts, usable: int) -> list[int]:
+    """Positions at which a step begins.
 
     Args:
         kept: proposals that are kept from each position, see ``runs``; where a draft proposes less, no more
             than it proposes.
         usable: proposals of a window that can be accepted, see ``Convention.usable``.
     """
-    sizes: list[int] = []
-    place, length = 0, len(kept)
+    following: list[int] = (np.minimum(kept, usable) + np.arange(1, len(kept) + 1)).tolist()
+    places: list[int] = []
+    place, length = 0, len(following)
     while place < length:
-        # Without min(): a large run replays millions of steps.
-        size = kept[place]
-        size = (size if size < usable else usable) + 1
-        sizes.append(size)
-        place += size
-    if sizes:
-        # The length limit cuts the last step.
-        sizes[-1] -= place - length
+        places.append(place)
+        place = following[place]
+    return places
+
+
+def steps(kept: Sequence[int] | Counts, usable: int) -> list[int]:
+    """Tokens that each step emits, in order; the length limit cuts the last one. See ``begins``."""
+    sizes: list[int] = np.diff([*begins(kept, usable), len(kept)]).tolist()
     return sizes
 
 

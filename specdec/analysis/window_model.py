@@ -161,7 +161,7 @@ def _replayed(
                     count[row, place] += len(sizes)
                     single[row, place] += sum(size == 1 for size in sizes)
             for _ in range(fills):
-                kept = runs(fill(revealed, chance, rng)).tolist()
+                kept = runs(fill(revealed, chance, rng))
                 for place, window in enumerate(windows):
                     if window != observation.window:
                         emitted = steps(kept, convention.usable(window))

@@ -146,7 +146,7 @@ def foresee(
     foreseen: list[Foreseen] = []
     for text in tokenize(sources.answers, tokenizer).texts:
         positions = draft.kept(text)[window]
-        sizes = steps(positions.kept.tolist(), usable)
+        sizes = steps(positions.kept, usable)
         begins = np.cumsum([0, *sizes[:-1]])
         drafted = len(sizes) if positions.proposes is None else int(positions.proposes[begins].sum())
         foreseen.append(

@@ -63,31 +63,41 @@ def find_matches(prompt: Sequence[int], answer: Sequence[int], length: int) -> M
     """
     tokens = np.asarray([*prompt, *answer], dtype=np.int64)
     before = np.arange(len(prompt), len(tokens) - 1)
-    if not len(before):
-        empty: Counts = np.zeros(0, dtype=np.int64)
-        return Matches(length, empty, empty, empty)
-    keys = np.zeros(max(0, len(tokens) - length + 1), dtype=np.int64)
+    if not len(before) or len(tokens) < length:
+        none: Counts = np.zeros(len(before), dtype=np.int64)
+        return Matches(length, before, none, none)
+    keys = np.zeros(len(tokens) - length + 1, dtype=np.int64)
     for shift in range(length):
         keys = keys * 1_000_003 + tokens[shift : shift + len(keys)]
-    names: list[int] = keys.tolist()
-    latest: dict[int, int] = {}
-    place = np.zeros(len(before), dtype=np.int64)
-    # Place 0 means none, so that a match at the very beginning is passed over, as the engine does.
-    inserted = 1
-    for number, known in enumerate(before.tolist()):
-        while inserted <= known - length - 1:
-            latest[names[inserted]] = inserted
-            inserted += 1
-        if known - length + 1 >= 0:
-            place[number] = latest.get(names[known - length + 1], 0)
+    place = _latest(keys, before - length + 1)
     room = np.where(place > 0, before - (place + length), 0)
     right = np.zeros(len(before), dtype=np.int64)
-    going = place > 0
-    for ahead in range(LONGEST):
-        source, target = place + length + ahead, before + 1 + ahead
-        inside = going & (ahead < room) & (target < len(tokens))
-        going = inside & (
-            tokens[np.minimum(source, len(tokens) - 1)] == tokens[np.minimum(target, len(tokens) - 1)]
-        )
-        right += going
+    (matched,) = np.nonzero(place)
+    ahead = np.arange(LONGEST)
+    source = (place + length)[matched, None] + ahead
+    target = (before + 1)[matched, None] + ahead
+    inside = (ahead < room[matched, None]) & (target < len(tokens))
+    last = len(tokens) - 1
+    alike = inside & (tokens[np.minimum(source, last)] == tokens[np.minimum(target, last)])
+    right[matched] = np.logical_and.accumulate(alike, axis=1).sum(axis=1)
     return Matches(length, before, room, right)
+
+
+def _latest(keys: Counts, runs: Counts) -> Counts:
+    """The latest place with the same run of tokens as each of ``runs``, at least two places before it, since
+    the engine leaves out the last token; 0 where there is none. A match at place 0 is passed over, as the
+    engine does.
+
+    Args:
+        keys: one number per place that stands for the run that begins there.
+        runs: places.
+    """
+    order = np.argsort(keys, kind="stable")
+    alike = keys[order[1:]] == keys[order[:-1]]
+    previous = np.zeros(len(keys), dtype=np.int64)
+    previous[order[1:][alike]] = order[:-1][alike]
+    earlier = previous[previous]
+    place = np.maximum(runs, 0)
+    result: Counts = np.where(previous[place] == place - 1, earlier[place], previous[place])
+    result[runs < 1] = 0
+    return result

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from specdec.analysis.conventions import Floats
-from specdec.analysis.replay import expected_steps, steps
+from specdec.analysis.replay import begins, expected_steps
 from specdec.analysis.step_cost import fit_cost
 from specdec.catalog.conventions import Convention
 from specdec.forecast.bits import Kept, Positions
@@ -153,11 +153,10 @@ def replay_all(texts: Sequence[Tokens], kept: Sequence[Kept], convention: Conven
             if positions.chance is not None:
                 counts[row, column] = expected_steps(positions.chance, convention.usable(window))
                 continue
-            sizes = steps(positions.kept.tolist(), convention.usable(window))
-            counts[row, column] = len(sizes)
+            places = begins(positions.kept, convention.usable(window))
+            counts[row, column] = len(places)
             if positions.proposes is not None:
-                begins = np.cumsum([0, *sizes[:-1]])
-                plain[row, column] = len(sizes) - positions.proposes[begins].sum()
+                plain[row, column] = len(places) - positions.proposes[places].sum()
     tokens = np.asarray([len(text.written) - 1.0 for text in texts])
     return Replayed(tuple(texts), tuple(kept), counts, plain, tokens)
 
