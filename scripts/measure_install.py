@@ -18,6 +18,8 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
+from specdec.extras import DISTRIBUTION
+
 ROOT = Path(__file__).parents[1]
 EXTRAS = ("", "aws", "forecast", "rehearsal")
 
@@ -50,7 +52,7 @@ def install(built: Path, extra: str, folder: Path) -> Path:
     constraints = folder.with_suffix(".txt")
     constraints.write_text("\n".join(pins["constraint-dependencies"]), encoding="utf-8")
     uv("venv", "--python", sys.executable, folder)
-    wanted = f"specdec[{extra}] @ {built.as_uri()}" if extra else f"specdec @ {built.as_uri()}"
+    wanted = f"{DISTRIBUTION}[{extra}] @ {built.as_uri()}" if extra else f"{DISTRIBUTION} @ {built.as_uri()}"
     uv("pip", "install", "--python", folder / "bin" / "python", "--constraint", constraints, wanted)
     return folder / "bin"
 
@@ -119,8 +121,8 @@ def main() -> None:
         print("| installed | size |\n| --- | ---: |")
         for extra in EXTRAS:
             install(built, extra, folder / f"with-{extra}")
-            title = f"specdec[{extra}]" if extra else "specdec"
-            print(f"| `{title}` | {megabytes(folder / f'with-{extra}'):.0f} MB |")
+            title = f"`[{extra}]`" if extra else "the wheel alone"
+            print(f"| {title} | {megabytes(folder / f'with-{extra}'):.0f} MB |")
         commands = folder / "with-" / "bin"
         run = measure(commands, folder)
         lines = sum(1 for _ in (run / "records.jsonl").open(encoding="utf-8"))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from specdec import __version__
 from specdec.errors import EnvironmentFault
 
+DISTRIBUTION = "specdec-neuron"
+"""What the wheel is called. `specdec` alone is another project's name on the package index."""
+
 EXTRAS = {
     "aws": (
         "boto3",
@@ -35,6 +38,6 @@ def missing(error: ModuleNotFoundError) -> EnvironmentFault | None:
 
 
 def remedy(extra: str) -> str:
-    """How to install an extra. The name alone will not do: another project publishes a package under it."""
-    wheel = f"specdec-{__version__}-py3-none-any.whl"
+    """How to install an extra: from the wheel's file, since no index has the package."""
+    wheel = f"{DISTRIBUTION.replace('-', '_')}-{__version__}-py3-none-any.whl"
     return f'Install the wheel with it: pip install "{wheel}[{extra}]", or in a clone of the project: uv sync'

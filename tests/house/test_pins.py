@@ -19,7 +19,7 @@ INSTALLED = {
 
 
 def test_every_installed_package_is_pinned_at_its_version() -> None:
-    own = {"specdec"}
+    own = {PYPROJECT["project"]["name"]}
     drift = {
         name: version
         for name, version in INSTALLED.items()
@@ -41,15 +41,16 @@ def test_every_dependency_says_what_it_is_for() -> None:
     project = PYPROJECT["project"]
     lines = [*project["dependencies"], *PYPROJECT["dependency-groups"]["dev"]]
     lines += [line for extra in project["optional-dependencies"].values() for line in extra]
-    names = {canonicalize_name(Requirement(line).name) for line in lines} - {"specdec"}
+    names = {canonicalize_name(Requirement(line).name) for line in lines} - {PYPROJECT["project"]["name"]}
     layers = {name for name in names if "kubectl" in name}
     assert names - layers - explained == set()
     assert len(layers) == 2
 
 
 def test_every_extra_is_known_where_it_is_missed() -> None:
-    from specdec.extras import EXTRAS
+    from specdec.extras import DISTRIBUTION, EXTRAS
 
+    assert PYPROJECT["project"]["name"] == DISTRIBUTION
     assert EXTRAS.keys() == PYPROJECT["project"]["optional-dependencies"].keys()
 
 
