@@ -72,6 +72,10 @@ class Change:
     rows: tuple[Row, ...]
     sentence: str
 
+    def word(self, row: Row) -> str:
+        """What a row says of the second run; the reference says only how the day was."""
+        return "reference" if row.variant == self.reference else CHANGE_WORDS[row.decision]
+
 
 def compare(first: Run, second: Run) -> Change:
     """Compares the measured requests of two runs, paired by prompt and repeat.
@@ -187,10 +191,14 @@ def _sentence(rows: Sequence[Row], reference: str | None, first: Run, second: Ru
     if decided and not parts:
         parts.append("no difference" if not undecided else "no significant difference")
     if undecided:
-        parts.append(f"{undecided} of {len(decided)} rows are undecided")
+        which = f"all {undecided}" if undecided == len(decided) > 1 else f"{undecided} of {len(decided)}"
+        parts.append(f"{which} rows are undecided")
     day = [row.ratio.value for row in rows if row.ratio and row.variant == reference]
     if reference is not None and day:
-        parts.append(f"{reference}, unchanged in both, ran at {_span(day)} of its speed, which is taken out")
+        parts.append(
+            f"{reference} has the same settings in both runs and ran at {_span(day)} of its first speed, and"
+            " this change is taken out of the other rows"
+        )
     if not decided:
         raw = [row.ratio.value for row in rows if row.ratio]
         shown = f" ({_span(raw)})" if raw else ""

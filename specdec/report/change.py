@@ -133,7 +133,6 @@ def _rows(change: Change, traces: tuple[Trace, Trace]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for row in change.rows:
         medians = [_median(trace, row) for trace in traces]
-        word = CHANGE_WORDS[row.decision]
         ratio = span = None
         if row.ratio:
             key, lines = (
@@ -158,7 +157,7 @@ def _rows(change: Change, traces: tuple[Trace, Trace]) -> Table:
             (
                 cell(row.name),
                 cell(row.variant),
-                cell(f"{SIGNS[row.decision]} {word}", tone=TONES[row.decision]),
+                cell(_signed(change, row), tone=TONES[row.decision]),
                 cell(ratio),
                 span or cell(row.ratio.no_interval if row.ratio else None, tone="quiet"),
                 cell(medians[0]),
@@ -187,6 +186,11 @@ def _lines(trace: Trace, row: Row) -> list[int]:
     return trace.at_load(row.load, [row.test_case], row.variant)
 
 
+def _signed(change: Change, row: Row) -> str:
+    word = change.word(row)
+    return word if row.variant == change.reference else f"{SIGNS[row.decision]} {word}"
+
+
 def _tally(change: Change, word: str, count: int, traces: tuple[Trace, Trace]) -> Number:
     rows = [row for row in _decidable(change) if CHANGE_WORDS[row.decision] == word]
     lines = sorted({line for row in rows for line in _lines(traces[1], row)})
@@ -201,7 +205,7 @@ def _picture(change: Change) -> tuple[Picture, ...]:
             variants.index(row.variant),
             row.ratio.value,
             (row.ratio.interval.low, row.ratio.interval.high) if row.ratio.interval else None,
-            f"{SIGNS[row.decision]} {CHANGE_WORDS[row.decision]}",
+            _signed(change, row),
             quiet=row.decision not in ("helps", "hurts"),
         )
         for row in change.rows

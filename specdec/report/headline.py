@@ -83,17 +83,18 @@ def _sure(rows: Sequence[Comparison], verdict: Verdict) -> str:
         ratios = [row.tpot for row in _counted(rows, decision) if row.tpot]
         if len(ratios) == 1 and ratios[0].interval:
             ends = ratios[0].interval
-            parts.append(f"{times(ratios[0].value)} {words} ({decimals(ends.low)} to {decimals(ends.high)})")
+            span = f"interval {decimals(ends.low)} to {decimals(ends.high)}"
+            parts.append(f"{times(ratios[0].value)} {words} ({span})")
         elif ratios:
             low, high = min(ratio.value for ratio in ratios), max(ratio.value for ratio in ratios)
             parts.append(f"{times(low)} to {times(high)} {words}")
-    parts.append(f"{100 * verdict.level:.3g}% confidence for all rows together")
+    parts.append(f"all intervals hold together with {100 * verdict.level:.3g}% confidence")
     if verdict.self_check is not None and verdict.self_check.floor is not None:
-        parts.append(f"noise floor {verdict.self_check.floor - 1:.1%}")
+        parts.append(f"the noise floor is {verdict.self_check.floor - 1:.1%}")
     rest = [row for row in rows if not row.counts]
     if rest:
         parts.append(f"{len(rest)} of {len(rows)} rows {'does' if len(rest) == 1 else 'do'} not count")
-    return sentence(", ".join(parts))
+    return " ".join(map(sentence, parts))
 
 
 def _sure_over_load(loads: LoadVerdict) -> str:
@@ -102,10 +103,13 @@ def _sure_over_load(loads: LoadVerdict) -> str:
     if len(turns) == 1:
         turn = turns[0]
         parts.append(
-            f"it turns at {load_shown(turn.load)} ({load_shown(turn.low)} to {load_shown(turn.high)})"
+            f"it turns at {load_shown(turn.load)}"
+            f" (interval {load_shown(turn.low)} to {load_shown(turn.high)})"
         )
-    parts.append(f"{100 * loads.level:.3g}% confidence for all classes and loads together")
-    return sentence(", ".join(parts))
+    parts.append(
+        f"the intervals of all classes and loads hold together with {100 * loads.level:.3g}% confidence"
+    )
+    return " ".join(map(sentence, parts))
 
 
 def _counted(rows: Sequence[Comparison], decision: str) -> list[Comparison]:

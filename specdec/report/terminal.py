@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from specdec import console
-from specdec.analysis.compare import CHANGE_WORDS, Change
+from specdec.analysis.compare import Change
 from specdec.analysis.load_sentences import shown as load_shown
 from specdec.analysis.regression import Regression
 from specdec.analysis.verdict import LoadVerdict, Measurement, PairedRatio, Verdict
@@ -64,7 +64,7 @@ def render_change(
             row.name,
             row.variant,
             Styled(_ratio(row.ratio), _STYLES[row.decision]),
-            Styled(CHANGE_WORDS[row.decision], _STYLES[row.decision]),
+            Styled(change.word(row), _STYLES[row.decision]),
         ]
         for row in change.rows
     ]
@@ -155,6 +155,11 @@ def _measurements(verdict: Verdict) -> tuple[list[Column], Rows]:
 
 def _notes(verdict: Verdict) -> list[str]:
     notes = [sentence(a.says) for a in verdict.windows if a.test_case is None]
+    if verdict.status == "complete" and verdict.loads is None and verdict.comparisons:
+        notes.append(
+            "The speed-up is the mean over prompts, each compared with itself; it is not the ratio of the"
+            " medians beside it."
+        )
     if verdict.status == "complete" and not all(c.counts for c in verdict.comparisons):
         notes.append("* does not count; the sentence above and report.html say why.")
     if verdict.self_check is not None and not verdict.self_check.differs:

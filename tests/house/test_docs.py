@@ -87,6 +87,8 @@ def lines_of_commands(page: Path) -> Iterator[str]:
 def calls(line: str) -> Iterator[list[str]]:
     """The words behind each ``specdec`` of a line, up to what ends a command in the shell."""
     ends = ("|", ">", "--", "&&", ";")
+    inner = re.fullmatch(r"\w+=\$\((.*)\)", line.strip())
+    line = inner[1] if inner else line
     try:
         words = shlex.split(line.replace(";", " ; "), comments=True)
     except ValueError:  # A piece of code in a sentence that is no line of a shell.

@@ -37,7 +37,10 @@ def test_a_slower_day_is_no_slower_service(first: Path, tmp_path: Path) -> None:
         assert row.ratio is not None
         assert row.ratio.value == pytest.approx(0.8, rel=0.01)
     assert not {row.decision for row in made.change.rows} & {"helps", "hurts"}
-    assert "baseline, unchanged in both, ran at 0.80x" in made.change.sentence
+    assert "baseline has the same settings in both runs and ran at 0.80x" in made.change.sentence
+    shown = terminal.render_change(made.change)
+    assert shown.count("reference") == 3, "the baseline's rows are not among the undecided ones"
+    assert "all 3 rows are undecided" in " ".join(shown.split())
 
 
 def test_what_is_slower_than_the_day_is_found(first: Path, tmp_path: Path) -> None:

@@ -53,19 +53,19 @@ def test_how_sure(verdict: Verdict) -> None:
     ratio = verdict.comparisons[0].tpot
     assert ratio is not None
     assert ratio.interval is not None
-    span = f"({ratio.interval.low:.2f} to {ratio.interval.high:.2f})"
-    assert (
-        single == f"{ratio.value:.2f}x as fast where it helps {span}, 98% confidence for all rows together."
+    span = f"(interval {ratio.interval.low:.2f} to {ratio.interval.high:.2f})"
+    assert single == (
+        f"{ratio.value:.2f}x as fast where it helps {span}. All intervals hold together with 98% confidence."
     )
     several = headline(_with(verdict, "helps", "helps")).sure
     values = sorted(row.tpot.value for row in verdict.comparisons[:2] if row.tpot)
-    assert several.startswith(f"{values[0]:.2f}x to {values[1]:.2f}x as fast where it helps, ")
+    assert several.startswith(f"{values[0]:.2f}x to {values[1]:.2f}x as fast where it helps. ")
 
 
 def test_what_does_not_count_carries_nothing(verdict: Verdict) -> None:
     top = headline(_with(verdict, "helps", "hurts", counts=False))
     assert top.do == "No verdict: no speed of this run counts."
-    assert top.sure == "98% confidence for all rows together, 2 of 2 rows do not count."
+    assert top.sure == "All intervals hold together with 98% confidence. 2 of 2 rows do not count."
 
 
 def test_of_several_variants_the_one_that_helps_most(verdict: Verdict) -> None:

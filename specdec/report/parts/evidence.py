@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from specdec.report.content import Cell, Section, Table, Text, cell, columns
-from specdec.report.numbers import LANE, sentence, times
+from specdec.report.numbers import LANE, Number, sentence, times
 from specdec.report.parts.view import INTERVAL, View
 
 SHOWN_DIFFERENCES = 20
@@ -114,7 +114,9 @@ def method(view: View) -> Section:
     """How it was measured."""
     lines = sorted(line for variant in view.variants for line in view.trace.sent(None, variant))
     measured = [view.run.records[line - 1] for line in lines]
-    warmups = [line for line, r in enumerate(view.run.records, 1) if r.lane == LANE and r.warmup]
+    unmeasured = [(line, r) for line, r in enumerate(view.run.records, 1) if r.lane == LANE and r.warmup]
+    warmups = [line for line, r in unmeasured if r.block < 0]
+    holding = [line for line, r in unmeasured if r.block >= 0]
     points: list[Text] = [
         (
             view.trace.number(
@@ -124,7 +126,9 @@ def method(view: View) -> Section:
             view.trace.number(
                 "warmups", len(warmups), "count", str(len(warmups)), "warm-up requests", warmups
             ),
-            " warm-ups, which enter no number.",
+            " warm-ups",
+            *_holding(view, holding),
+            ", which enter no number.",
         ),
         (
             f"Requests in flight by design: {_values(r.concurrency for r in measured)}. Output tokens asked"
@@ -167,6 +171,15 @@ def method(view: View) -> Section:
         points=tuple(points),
         tables=(Table("Variants", heads, variants), *_phases(view), *tables),
     )
+
+
+def _holding(view: View, lines: list[int]) -> Iterator[str | Number]:
+    """Requests that were sent beside the measured ones, so that a load did not fall before their end."""
+    if lines:
+        how = "requests that kept a load up until the last measured one had ended"
+        yield " and "
+        yield view.trace.number("holding", len(lines), "count", str(len(lines)), how, lines)
+        yield " that kept a load up"
 
 
 def _phases(view: View) -> Iterator[Table]:

@@ -128,7 +128,11 @@ def _cases(view: View, page: Page) -> Table:
         f">TTFT, {names[0]}",
         f">TTFT, {names[1]}",
     )
-    return Table("Result by test case; times are medians", heads, tuple(rows))
+    caption = (
+        "Result by test case; times are medians, and the speed-up is the mean over prompts, each compared"
+        " with itself"
+    )
+    return Table(caption, heads, tuple(rows))
 
 
 def decision(view: View, c: Comparison) -> Cell:
