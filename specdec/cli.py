@@ -23,6 +23,7 @@ COMMANDS = {
     "manifests": "Print every Kubernetes object of the experiment.",
     "stacks": "Show how mature each serving stack is and what it can do.",
     "bench": "Measure OpenAI-compatible endpoints against each other.",
+    "prompts": "List the shipped prompt sets, or print one to start your own from.",
     "golden": "Serve an endpoint of known timing, to check load generators with.",
     "report": "Judge a stored run, or compare two.",
     "rejoin": "Tell texts that part at near-ties from a defect.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -124,6 +125,12 @@ CHUNKINGS = ("step", "token", "merged", "split", "packed")
     show_default=True,
     help="Fixes the tokens of all steps.",
 )
+@click.option("--path", metavar="/PATH", help="What stands in front of every route.  [default: nothing]")
+@click.option(
+    "--key",
+    metavar="TEXT",
+    help="Refuse requests without this key, in Authorization: Bearer or in api-key. It is no secret.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the truth as JSON, with every request.")
 @click.argument("client", nargs=-1, metavar="[-- COMMAND...]")
 def command(client: tuple[str, ...], port: int, faults: bool, as_json: bool, **given: Any) -> int:
@@ -136,6 +143,7 @@ def command(client: tuple[str, ...], port: int, faults: bool, as_json: bool, **g
     \b
     specdec golden --step-ms 36 --tokens-per-step 4-8
     specdec golden --acceptance 0.8 --window 7 -- specdec bench --target {url} --repeats 1
+    specdec golden --path /openai --key test-key
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     if faults:
         console.show_table(
@@ -200,7 +208,24 @@ def _settings(given: dict[str, Any]) -> Settings:
         fault=given["fault"],
         fault_every=given["fault_every"],
         seed=given["seed"],
+        path=_path(given["path"]),
+        key=_key(given["key"]),
     )
+
+
+def _path(text: str | None) -> str:
+    path = (text or "").rstrip("/")
+    if path and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", path):
+        mistake = Mistake("--path", text, "is not the path of a URL", "Write /openai")
+        raise BadInputError("command line", [mistake])
+    return path
+
+
+def _key(text: str | None) -> str | None:
+    if text is not None and not (text.isascii() and text.isprintable() and text.strip() == text != ""):
+        mistake = Mistake("--key", text, "holds characters that no key has", "Use letters and digits")
+        raise BadInputError("command line", [mistake])
+    return text
 
 
 def _uniform(text: str) -> Any:

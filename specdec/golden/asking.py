@@ -31,13 +31,28 @@ class Asked:
 
     Attributes:
         method: GET, POST, ...
-        path: without query and ``/v1``.
+        path: without query.
+        headers: by their names in lower case.
         body: as sent, with its framing taken off.
     """
 
     method: str
     path: str
+    headers: dict[str, str]
     body: bytes
+
+    def route(self, prefix: str) -> str | None:
+        """The path behind ``prefix`` and ``/v1``; None where it does not begin with the prefix."""
+        if not self.path.startswith(prefix):
+            return None
+        return self.path.removeprefix(prefix).removeprefix("/v1")
+
+    def has_key(self, key: str) -> bool:
+        """Whether it was sent with this key, in one of the headers that services take it from."""
+        return key in (
+            self.headers.get("authorization", "").removeprefix("Bearer "),
+            self.headers.get("api-key"),
+        )
 
     def fields(self) -> dict[str, Any]:
         """The body as a JSON object.
@@ -108,7 +123,7 @@ async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> As
         if len(length) > 12 or int(length) > BODY_LIMIT:
             raise BadRequestError(f"a body of more than {BODY_LIMIT} bytes")
         body = await reader.readexactly(int(length))
-    return Asked(parts[0], parts[1].partition("?")[0].removeprefix("/v1"), body)
+    return Asked(parts[0], parts[1].partition("?")[0], headers, body)
 
 
 def tokens_asked(fields: dict[str, Any]) -> int:

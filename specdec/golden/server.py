@@ -52,7 +52,7 @@ class GoldenServer:
         self._slots = asyncio.Semaphore(settings.max_num_seqs) if settings.max_num_seqs else None
 
     async def start(self, port: int = 0) -> str:
-        """Listens on a port, a free one by default. Returns the base URL.
+        """Listens on a port, a free one by default. Returns the base URL, with the path in front of routes.
 
         Raises:
             OSError: the port is taken.
@@ -68,7 +68,7 @@ class GoldenServer:
             self._listening.close()
             raise
         self._accepting = asyncio.create_task(self._accept(self._listening))
-        return f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        return f"http://127.0.0.1:{self._listening.getsockname()[1]}{self.settings.path}"
 
     async def _accept(self, listening: StampedSocket) -> None:
         loop = asyncio.get_running_loop()
@@ -148,17 +148,21 @@ class GoldenServer:
         return True
 
     async def _reply(self, asked: Asked, writer: asyncio.StreamWriter, read: float) -> None:
-        if asked.method == "POST" and asked.path in ("/chat/completions", "/completions"):
-            await self._completion(writer, asked.fields(), read, chat=asked.path == "/chat/completions")
-        elif asked.method == "DELETE" and asked.path == "/truth":
+        settings = self.settings
+        route = asked.route(settings.path)
+        if route != "/truth" and settings.key is not None and not asked.has_key(settings.key):
+            replying.respond(writer, 401, "application/json", b'{"error":{"message":"golden: no valid key"}}')
+        elif asked.method == "POST" and route in ("/chat/completions", "/completions"):
+            await self._completion(writer, asked.fields(), read, chat=route == "/chat/completions")
+        elif asked.method == "DELETE" and route == "/truth":
             self.truths.clear()
             replying.respond(writer, 200, "application/json", b"{}")
         else:
-            replying.respond(writer, *self._page(asked.path))
+            replying.respond(writer, *self._page(route))
 
-    def _page(self, path: str) -> tuple[int, str, bytes]:
+    def _page(self, route: str | None) -> tuple[int, str, bytes]:
         settings = self.settings
-        match path:
+        match route:
             case "/models":
                 model = {"id": settings.model, "object": "model", "created": 0, "owned_by": settings.engine}
                 return 200, "application/json", json.dumps({"object": "list", "data": [model]}).encode()

@@ -132,6 +132,8 @@ class Settings:
         engine: ``owned_by`` of the served model.
         seed: fixes the tokens of all steps.
         dialect: see ``Dialect``.
+        path: what stands in front of every route, such as ``/openai``; empty for none.
+        key: key without which a request is refused; None for none.
     """
 
     ttft: float = 0.2
@@ -158,3 +160,5 @@ class Settings:
     engine: str = "specdec-golden"
     seed: int = 1
     dialect: Dialect = Dialect()
+    path: str = ""
+    key: str | None = None

@@ -80,7 +80,7 @@ def items(text: str, *, source: str, column: str | None, mistakes: list[Mistake]
     if suffix == ".json":
         return _document(text, source, mistakes)
     if suffix in _CSV:
-        return _rows(text, source, _CSV[suffix], column)
+        return _rows(text, source, _CSV[suffix], column, mistakes)
     return _of_unknown(text, source, column, mistakes)
 
 
@@ -103,7 +103,7 @@ def _of_unknown(text: str, source: str, column: str | None, mistakes: list[Mista
     for delimiter in ",;\t":
         names = [name.strip(' "').lower() for name in lines[0].split(delimiter)] if lines else []
         if len(names) > 1 and set(names) <= KNOWN and set(names) & TEXT_NAMES:
-            return _rows(text, source, delimiter, column)
+            return _rows(text, source, delimiter, column, mistakes)
     return (
         Item(f"{source}:{number}", number, line.strip())
         for number, line in enumerate(text.split("\n"), 1)
@@ -180,7 +180,9 @@ def _not_json(place: str, text: str, error: Exception, remedy: str) -> Mistake:
     return Mistake(place, shortened(text.strip(), 60), f"is not JSON: {reason}", remedy)
 
 
-def _rows(text: str, source: str, delimiter: str, column: str | None) -> Iterator[Item]:
+def _rows(
+    text: str, source: str, delimiter: str, column: str | None, mistakes: list[Mistake]
+) -> Iterator[Item]:
     first, _, _ = text.lstrip().partition("\n")
     if delimiter == "," and "," not in first and ";" in first:
         delimiter = ";"
@@ -212,17 +214,14 @@ def _rows(text: str, source: str, delimiter: str, column: str | None) -> Iterato
             if len(row) != len(names):
                 problem = f"has {len(row)} cells, and the heading has {len(names)}"
                 remedy = "Quote a cell that holds the separator or a line break"
-                raise BadInputError(
-                    source, [Mistake(place, shortened(delimiter.join(row), 60), problem, remedy)]
-                )
+                mistakes.append(Mistake(place, shortened(delimiter.join(row), 60), problem, remedy))
+                continue
             wanted = KNOWN | frozenset([column] if column else [])
             values = {
                 name: cell for name, cell in zip(names, row, strict=True) if name in wanted and cell != ""
             }
             entries.append(Item(place, number, values, table=True))
     except csv.Error as error:
-        mistake = Mistake(
-            f"{source}:{reader.line_num}", None, f"is not CSV: {error}", "Quote cells as CSV does"
-        )
-        raise BadInputError(source, [mistake]) from None
+        place = f"{source}:{reader.line_num}"
+        mistakes.append(Mistake(place, None, f"is not CSV: {error}", "Quote cells as CSV does"))
     return iter(entries)

@@ -177,6 +177,8 @@ def test_control_c_ends_it_and_tells_the_truth() -> None:
         (("--tokens-per-step", "4-2"), 2, "is not a number from 1 to 1000, or a range"),
         (("--tokens-per-step", "0"), 2, "is not a number from 1 to 1000, or a range"),
         (("--fault", "nosuch"), 2, "nosuch"),
+        (("--path", "openai"), 2, "Write /openai"),
+        (("--key", " "), 2, "characters that no key has"),
         (("--", "no-such-program-here"), 4, "cannot run 'no-such-program-here'"),
     ],
 )

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.hostile_command import specdec
 from specdec.errors import BadInputError
 from specdec.prompts.long import CHARACTERS_PER_TOKEN, LENGTHS
 from specdec.prompts.sets import SHIPPED, load, parse
@@ -260,6 +261,7 @@ def test_a_byte_order_mark_is_no_part_of_a_prompt(
         ("a.json", "[]", "no prompt in it"),
         ("a.csv", "a,b\n1,2\n", "--prompt-column: a, b"),
         ("a.csv", "prompt,id\nx\n", "has 1 cells, and the heading has 2"),
+        ("a.csv", "prompt,id\nx\ny,1\nz,2,3\n", "a.csv:4"),
         ("a.csv", 'prompt\n"x', "is not CSV"),
         ("a.csv", "prompt,output_tokens\nx,many\n", "whole number"),
         ("a.csv", "prompt,temperature\nx,nan\n", "not within 0 and 2"),
@@ -326,3 +328,20 @@ def test_a_misspelt_field_is_told_what_it_may_have_been() -> None:
         BadInputError, match=r"testcase.* is not a field of a prompt\. Did you mean 'test_case'"
     ):
         parse('{"prompt": "List rivers.", "testcase": "lists"}', source="mine.jsonl")
+
+
+@pytest.mark.parametrize("name", [*SHIPPED, "synthetic:input=40,output=8,count=3", "own.jsonl"])
+def test_a_set_is_printed_as_it_can_be_read_again(name: str, tmp_path: Path) -> None:
+    roles = ("system", "user", "assistant", "user")
+    turns = [{"role": role, "content": f"{role} \x1b\u2028é"} for role in roles]
+    own = [{"messages": turns}, {"prompt": "x", "system": "y", "temperature": 0.5, "max_tokens": 9}]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, own)))
+    done = specdec("prompts", name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    assert parse(done.stdout, source="again.jsonl") == load(name, base=tmp_path)
+
+
+def test_shipped_sets_are_listed(tmp_path: Path) -> None:
+    done = specdec("prompts", cwd=tmp_path)
+    assert [name for name in SHIPPED if f"\n{name} " in done.stdout] == list(SHIPPED)
