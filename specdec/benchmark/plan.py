@@ -182,6 +182,7 @@ class Plan:
         insecure: trust any certificate.
         environment: added to the manifest's.
         share: which part of it this client sends.
+        command: the command line that makes this plan again, without secrets; empty where none does.
     """
 
     run: str
@@ -214,6 +215,7 @@ class Plan:
     insecure: bool = False
     environment: dict[str, Any] = field(default_factory=dict[str, Any])
     share: Share = ALONE
+    command: str = ""
 
     def __post_init__(self) -> None:
         mistakes = list(self._mistakes())

@@ -219,6 +219,8 @@ def plan_settings(plan: Plan) -> dict[str, Any]:
         settings["rate"] = plan.rate
     if plan.seconds is not None:
         settings["seconds"] = plan.seconds
+    if plan.command:
+        settings["command"] = plan.command
     return settings
 
 

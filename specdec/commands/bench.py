@@ -12,11 +12,12 @@ import click
 from click.core import ParameterSource
 
 from specdec import console, interrupts
-from specdec.commands import load_options, resuming, text_checks
+from specdec.commands import as_given, load_options, resuming, text_checks
 from specdec.commands.options import Number, NumberList, objective_options, out_option
 from specdec.commands.request_options import changes as request_changes
 from specdec.commands.request_options import request_options
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
+from specdec.runs import command_line
 from specdec.text import json_of, printable
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from specdec.runs.manifest import RunManifest
 
 MOST_WINDOW = 64
+
+_DEFAULTS = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
 
 NAMES = ("baseline", "speculative")
 """Names of one or two targets that are given without."""
@@ -57,9 +60,8 @@ _CHANGEABLE = (
 @click.option(
     "--resume",
     metavar="RUN",
-    type=click.Path(path_type=Path),
-    help="Folder of an interrupted run: measure only what is missing, on the same plan. --target NAME=URL"
-    " says where a target is now.",
+    help="Interrupted run, by id or folder: measure only what is missing, on the same plan, into a new run"
+    " beside it. --target NAME=URL says where a target is now.",
 )
 @click.option(
     "--experiment",
@@ -204,7 +206,7 @@ _CHANGEABLE = (
 def command(
     context: click.Context,
     targets: tuple[str, ...],
-    resume: Path | None,
+    resume: str | None,
     as_json: bool,
     out: Path,
     check_texts: bool,
@@ -226,11 +228,10 @@ def command(
     from specdec.benchmark.standing import Standing
     from specdec.benchmark.summary import summarize
 
-    interrupted = None if resume is None else resuming.interrupted_run(resume)
-    if interrupted is not None:
-        plan = _resumed(context, interrupted, targets, given)
-    else:
-        plan = _plan(_all_named(context, targets), given)
+    interrupted = None if resume is None else resuming.interrupted_run(resume, out)
+    plan = _decided(context, interrupted, targets, given)
+    if interrupted is not None and context.get_parameter_source("out") in _DEFAULTS:
+        out = interrupted.folder.parent
     folder = out / plan.run
     standing = Standing(plan.targets[0].variant)
     console.say(resuming.announcement(plan, interrupted) if interrupted else announcement(plan))
@@ -287,16 +288,26 @@ def _say_next(plan: Plan, manifest: RunManifest, folder: Path) -> None:
         console.say(f"this is share {plan.share.index} of {plan.share.of}: client 0 has the whole run")
         return
     if manifest.status != "complete" and not plan.share.together:
-        console.say(f"to go on with it: specdec bench --resume {shlex.quote(str(folder))}")
+        console.say(f"to go on with it: {command_line.resuming(plan.command, str(folder))}")
     console.say(f"next: specdec report {shlex.quote(str(folder))}")
+
+
+def _decided(
+    context: click.Context, interrupted: Run | None, targets: tuple[str, ...], given: dict[str, Any]
+) -> Plan:
+    if interrupted is None:
+        plan, before = _plan(_all_named(context, targets), given), ""
+    else:
+        plan = _resumed(context, interrupted, targets, given)
+        before = command_line.of(interrupted.manifest)
+    return dataclasses.replace(plan, command=as_given.line(context, plan, before))
 
 
 def _resumed(
     context: click.Context, interrupted: Run, targets: tuple[str, ...], given: dict[str, Any]
 ) -> Plan:
-    defaults = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
     resuming.require_nothing_else(
-        [name for name in context.params if context.get_parameter_source(name) not in defaults]
+        [name for name in context.params if context.get_parameter_source(name) not in _DEFAULTS]
     )
     unnamed = [text for text in targets if "=" not in text.partition("://")[0]]
     if unnamed:

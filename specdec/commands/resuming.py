@@ -48,16 +48,22 @@ def require_nothing_else(given: Sequence[str]) -> None:
         raise BadInputError("command line", mistakes)
 
 
-def interrupted_run(folder: Path) -> Run:
-    """The interrupted run in a folder, killed ones too.
+def interrupted_run(name: str, runs: Path) -> Run:
+    """The interrupted run of a folder or an id, killed ones too.
+
+    Args:
+        name: its folder, or its id.
+        runs: where the runs lie.
 
     Raises:
         BadInputError: there is none, or it is complete, or what it was cannot be told.
     """
+    from specdec.runs.find import find
     from specdec.runs.folder import read_run
     from specdec.runs.manifest import MANIFEST
     from specdec.runs.unfinished import read_unfinished
 
+    folder = find(name, runs=runs)
     run = read_run(folder) if (folder / MANIFEST).exists() else read_unfinished(folder)
     if run.manifest.status == "complete":
         problem, remedy = "is complete", "Nothing is missing; start a new run"
@@ -67,7 +73,7 @@ def interrupted_run(folder: Path) -> Run:
         problem, remedy = "is no run of the exact lane", "Start a new run"
     else:
         return run
-    raise BadInputError("command line", [Mistake("--resume", str(folder), problem, remedy)])
+    raise BadInputError("command line", [Mistake("--resume", name, problem, remedy)])
 
 
 def plan_of(
@@ -175,13 +181,15 @@ def _require_known(
 
 def announcement(plan: Plan, run: Run) -> str:
     """How much of the run stands, said before it goes on."""
-    from specdec.benchmark.load import blocks
+    from specdec.benchmark.load import blocks, self_check_requests
     from specdec.benchmark.resume import earlier
 
     stands = earlier(plan, run, list(blocks(plan)))
     kept = sum(not record.warmup for record in stands.records)
     again = f", {stands.set_aside} of a torn block are asked again" if stands.set_aside else ""
+    arms = len(plan.targets) + bool(self_check_requests(plan))
+    warmup = arms * plan.warmup
     return (
-        f"resuming {run.manifest.run}: {kept} requests of {len(stands.blocks)} whole blocks stand{again};"
-        f" {plan.total - kept} to go"
+        f"resuming {run.manifest.run}: {kept} measured requests in {len(stands.blocks)} whole blocks"
+        f" stand{again}; {plan.total - kept} to send, {warmup} of them for warming up again"
     )

@@ -188,7 +188,8 @@ def test_bench_goes_on_with_a_folder(start: Start, tmp_path: Path, number: signa
         assert read_unfinished(folder).manifest.variants["plain"].get("model") == "golden"
 
     def bench(*more: str) -> subprocess.CompletedProcess[str]:
-        resume = [*specdec, "bench", "--resume", f"runs/{folder.name}", "--out", "runs", *more]
+        # By its id: it lies in the folder that bench writes to.
+        resume = [*specdec, "bench", "--resume", folder.name, *more]
         return subprocess.run(
             resume, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
         )
@@ -200,6 +201,7 @@ def test_bench_goes_on_with_a_folder(start: Start, tmp_path: Path, number: signa
     ended = bench("--json")
     assert ended.returncode == 0, ended.stderr
     assert "whole blocks stand" in ended.stderr
+    assert "for warming up again" in ended.stderr
     answer = json.loads(ended.stdout)
     records = list(read_records(tmp_path / answer["folder"] / "records.jsonl"))
     assert set(asked(records).values()) == {1}

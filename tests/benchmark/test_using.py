@@ -5,6 +5,7 @@ experiment's.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from scripts.hostile_command import Done, specdec
 from scripts.hostile_server import Server, http, serving
 from specdec.benchmark.announcement import announcement, duration, seconds
 from specdec.catalog.models import same_model
+from specdec.golden.settings import Settings
 from specdec.prompts.sets import Prompt, parse
+from specdec.runs import command_line
 
-from .conftest import MakePlan
+from .conftest import MakePlan, Start
 
 EXPERIMENT = Path(__file__).parents[2] / "experiment.toml"
 
@@ -141,3 +144,45 @@ def test_no_number_is_infinite(arguments: tuple[str, ...], tmp_path: Path) -> No
     done = specdec(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_the_line_of_a_run_makes_it_again(start: Start, tmp_path: Path) -> None:
+    _, url = start(Settings(ttft=0.005, step=0.001, path="/openai", key="a-secret-key"))
+    (tmp_path / "p q.txt").write_text("one\ntwo\n")
+    options = ("--prompts", "p q.txt", "--output-tokens", "4", "--load", "1,2", "--eos", "--seed", "3")
+    secret = ("--api-key-env", "MY_KEY", "--api-key-header", "api-key", "--header", "X-Team: a-secret-team")
+    key = {"MY_KEY": "a-secret-key"}
+    arguments = ("bench", "--target", f"{url}/v1#golden", "--target", url, *options, *secret)
+    done = specdec(*arguments, "--json", cwd=tmp_path, **key)
+    assert done.returncode == 0, done.stderr
+    first = json.loads(done.stdout)["manifest"]
+    line: str = first["environment"]["load"]["command"]
+    assert "secret" not in line
+    again = specdec(*shlex.split(line)[1:], "--json", cwd=tmp_path, **key)
+    assert again.returncode == 0, again.stderr
+    second = json.loads(again.stdout)["manifest"]
+    assert second["configuration"] == first["configuration"]
+    load = {"latest_send_seconds", "latest_token_seconds"}
+    told = [
+        {key: value for key, value in run["environment"]["load"].items() if key not in load}
+        for run in (first, second)
+    ]
+    assert told[0] == told[1]
+    page = specdec("report", first["run"], cwd=tmp_path)
+    assert page.returncode == 0, page.stderr
+    assert line in (tmp_path / "runs" / first["run"] / "report.md").read_text()
+    refused = specdec(*arguments[:-6], cwd=tmp_path)
+    assert refused.returncode != 0
+    assert "--api-key-env names the variable" in refused.stderr
+
+
+def test_the_line_that_goes_on_with_a_run() -> None:
+    target, column, header = (
+        ("--target", "a=http://h?key=***"),
+        ("--prompt-column", "my text"),
+        ("--header", "X: V"),
+    )
+    given = [target, ("--target", "b=http://b"), column, ("--insecure",), ("--repeats", "4"), header]
+    needed = [("--resume", "runs/r 1"), target, column, ("--insecure",), header]
+    line = command_line.resuming(command_line.joined(given), "runs/r 1")
+    assert shlex.split(line) == ["specdec", "bench", *(word for option in needed for word in option)]

@@ -9,6 +9,7 @@ from specdec.analysis.sentences import FEW_PROMPTS
 from specdec.analysis.verdict import Comparison
 from specdec.report.content import Command, Section, Text
 from specdec.report.parts.view import View
+from specdec.runs import command_line
 
 
 def steps(view: View) -> Section:
@@ -19,7 +20,10 @@ def steps(view: View) -> Section:
 def _steps(view: View) -> Iterator[Text]:
     run, again = view.run.manifest.run, Command(_again(view))
     if not view.complete:
-        yield "Measure again: ", again
+        line = command_line.of(view.run.manifest)
+        if line:
+            yield "Go on where it ended: ", Command(command_line.resuming(line, run))
+        yield "Or measure anew: " if line else "Measure again: ", again
         return
     rows = [row for row in view.verdict.comparisons if row.best_baseline]
     if not rows:
@@ -37,11 +41,17 @@ def _steps(view: View) -> Iterator[Text]:
         which = f"; the next to measure: {', '.join(map(str, confirm))}" if confirm else ""
         yield f"Choose the window{which}: ", Command(f"specdec tune {run}")
     elif any(row.decision == "helps" for row in rows):
-        yield (
-            "Name the windows in an experiment file to learn whether another one is faster: ",
-            Command("specdec bench --experiment experiment.toml …"),
-        )
+        yield from _name_the_window(view, again)
     yield "Measure again after a change, then compare: ", Command(f"specdec report {run} NEW_RUN")
+
+
+def _name_the_window(view: View, again: Command) -> Iterator[Text]:
+    why = "to learn whether another one is faster"
+    if not again.text.startswith("specdec bench"):
+        yield f"Name the windows in the experiment file, {why}."
+        return
+    named = " ".join(f"--window {shlex.quote(name)}=K" for name in view.verdict.speculative)
+    yield f"Say which window was measured, in place of K, {why}: ", Command(f"{again.text} {named}")
 
 
 def _more(rows: list[Comparison]) -> str:
@@ -77,7 +87,10 @@ def _some(names: list[str]) -> str:
 
 
 def _again(view: View) -> str:
-    """The command that made this run, as far as its manifest tells."""
+    """The command that made this run; of older runs, as far as the manifest tells."""
+    line = command_line.of(view.run.manifest)
+    if line:
+        return line
     environment = view.run.manifest.environment
     if "emulated" in environment and "engine" in environment:
         return "specdec rehearse"
