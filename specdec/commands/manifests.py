@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,9 @@ from specdec import console
 from specdec.commands.options import experiment_option, region_option
 from specdec.commands.workload import workload_of
 from specdec.errors import BadInputError, Mistake
+
+if TYPE_CHECKING:
+    from specdec.experiment.fields import Experiment
 
 
 @click.command()
@@ -25,8 +29,20 @@ from specdec.errors import BadInputError, Mistake
     " benchmark, whatever its lanes), or a service.",
 )
 @click.option("--list", "listing", is_flag=True, help="List the objects instead of printing them.")
+@click.option(
+    "--mirror",
+    "mirroring",
+    is_flag=True,
+    help="Print what a network without internet needs instead: a command for each image and chart to copy,"
+    " and the VPC endpoints.",
+)
 def command(
-    experiment_path: Path, region: str | None, bucket: str | None, chart: str | None, listing: bool
+    experiment_path: Path,
+    region: str | None,
+    bucket: str | None,
+    chart: str | None,
+    listing: bool,
+    mirroring: bool,
 ) -> None:
     """Print what the deployment hands to Kubernetes, for reading, diffing or kubectl.
 
@@ -48,6 +64,9 @@ def command(
         raise BadInputError(
             "command line", [Mistake("--region", where, "is not a region of the experiment", remedy)]
         )
+    if mirroring:
+        _show_mirror(experiment, where)
+        return
     built = charts.build(
         experiment,
         region=where,
@@ -71,3 +90,22 @@ def command(
         )
     else:
         console.show(cdk8s.Yaml.stringify(*(item for _, item in objects)).removesuffix("\n"))
+
+
+def _show_mirror(experiment: Experiment, region: str) -> None:
+    from specdec.experiment.endpoints import endpoints_of
+    from specdec.preflight.mirror import copying, pulled
+
+    wanted = pulled(experiment, region)
+    if not wanted:
+        remedy = "Set it, and network.neuron_chart: docs/platform-team.md"
+        mistake = Mistake("network.image_prefix", None, "names no mirror", remedy)
+        raise BadInputError("experiment", [mistake])
+    console.show(f"# Images and charts of {region}, with their digests")
+    for public, place in wanted.items():
+        console.show(copying(public, place))
+    console.show(
+        "# Endpoints of the VPC: a gateway endpoint for s3, and interface endpoints with private DNS"
+    )
+    for service in endpoints_of(experiment):
+        console.show(f"# com.amazonaws.{region}.{service}")

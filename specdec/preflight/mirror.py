@@ -97,13 +97,14 @@ def _look_up(
             return None
     if account == scope.account and any(repository.startswith(f"{prefix}/") for prefix in rules):
         return None
+    remedy = f"Copy it with its digest: {copying(public, place)}"
+    return Finding("mirror", "blocker", f"the mirror lacks {place}", remedy)
+
+
+def copying(public: str, place: str) -> str:
+    """The command that copies an image or chart, with its digest, to where it is pulled from."""
     source, target = public.removeprefix("oci://"), place.removeprefix("oci://")
-    return Finding(
-        "mirror",
-        "blocker",
-        f"the mirror lacks {place}",
-        f"Copy it with its digest: crane copy {source} {target.partition('@')[0]}",
-    )
+    return f"crane copy {source} {target.partition('@')[0]}"
 
 
 def split(path: str) -> tuple[str, dict[str, Any]]:

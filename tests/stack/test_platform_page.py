@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from scripts.hostile_command import specdec
+from specdec.experiment.endpoints import endpoints_of
 from tests.stack.synthesis import DEFAULT, ROOT, Template, app_of, experiment, template
 
 pytestmark = pytest.mark.slow
@@ -33,7 +35,7 @@ def example(text: str) -> Template:
 
 
 def test_the_page_has_examples() -> None:
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 3
     tables = {name for text in EXAMPLES for name in tomllib.loads(text)}
     assert tables == {"account", "placement", "network"}
 
@@ -53,3 +55,29 @@ def test_the_second_makes_neither_cluster_nor_network_nor_way_out() -> None:
     assert "public.ecr.aws/" not in str(
         [chart["Properties"]["Values"] for chart in made.of_type("Custom::AWSCDK-EKS-HelmChart").values()]
     )
+
+
+def test_the_third_is_the_second_without_a_cluster() -> None:
+    second, third = (tomllib.loads(text) for text in EXAMPLES[1:])
+    place = second["placement"]["us-east-2"]
+    own = {key: value for key, value in place.items() if not key.startswith(("cluster_", "kubectl_"))}
+    assert third == {"placement": {"us-east-2": own}, "network": second["network"]}
+
+
+def test_what_to_mirror_is_told_without_an_account(tmp_path: Path) -> None:
+    made = DEFAULT.replace(PLACE, EXAMPLES[2])
+    (tmp_path / "experiment.toml").write_text(made, encoding="utf-8")
+    done = specdec("manifests", "--mirror", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    copies = [line.split() for line in done.stdout.splitlines() if line.startswith("crane copy ")]
+    assert len(copies) == 5
+    assert all(target.startswith("111122223333.dkr.ecr.us-east-2.") for *_, target in copies)
+    needed = endpoints_of(experiment((PLACE, EXAMPLES[2])))
+    assert [f"# com.amazonaws.us-east-2.{name}" for name in needed] == done.stdout.splitlines()[
+        -len(needed) :
+    ]
+    assert all(f"`{name}`" in PAGE for name in needed)
+    (tmp_path / "experiment.toml").write_text(DEFAULT, encoding="utf-8")
+    refused = specdec("manifests", "--mirror", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "network.image_prefix: names no mirror" in refused.stderr
