@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +108,26 @@ def test_logged_tokens_and_probabilities_are_read_where_they_are_those_drawn_wit
     ours = {"prompt": "Hi", "answer": "Hello", "temperature": 0.7, "top_p": 0.9, "logprobs": [-0.5, -0.25]}
     (answer,) = read(tmp_path, ours).answers
     assert (answer.temperature, answer.top_p, answer.logprobs) == (0.7, 0.9, (-0.5, -0.25))
+
+
+def test_the_lines_of_the_page_are_read(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "forecast.md").read_text(encoding="utf-8")
+    lines = page.split("```json\n")[1].split("```")[0]
+    sources = read(tmp_path, text=lines)
+    assert [answer.text for answer in sources.answers] == ["The Danube."] * len(lines.splitlines())
+    assert not sources.left_out
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+def test_a_batch_is_joined_as_the_page_says(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "forecast.md").read_text(encoding="utf-8")
+    script = next(block.split("```")[0] for block in page.split("```sh\n") if block.startswith("jq "))
+    ids = ("a", "b")
+    requests = [{"custom_id": name, "body": {"model": "m", "messages": ASKED}} for name in ids]
+    results = [{"custom_id": name, "response": {"status_code": 200, "body": reply(name)}} for name in ids]
+    (tmp_path / "requests.jsonl").write_text("\n".join(map(json.dumps, requests)))
+    (tmp_path / "results.jsonl").write_text("\n".join(map(json.dumps, results[::-1])))
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, check=True)
+    sources = Sources()
+    read_file(tmp_path / "answers.jsonl", sources)
+    assert [answer.text for answer in sources.answers] == list(ids)
