@@ -9,10 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "platform-team.md"
 SERVICES = {"service-quotas": "servicequotas", "resourcegroupstaggingapi": "tag"}
-VARIABLES = {
-    "client": {"capacity.py": "service-quotas", "copying.py": "s3", "blocks.py": "ec2", "addons.py": "eks"},
-    **{name: name for name in ("ec2", "eks", "iam", "kms", "s3", "sts", "cloudformation", "cloudwatch")},
-}
+VARIABLES = ("ec2", "eks", "iam", "kms", "s3", "sts", "cloudformation", "cloudwatch")
+"""Variables that are named after the service of the client that they hold."""
+
+CLIENTS = {"capacity.py": "service-quotas", "copying.py": "s3", "blocks.py": "ec2", "addons.py": "eks"}
+"""Module to the service of what it calls ``client``."""
 ACTIONS = {
     "s3:HeadObject": ["s3:GetObject"],
     "s3:HeadBucket": ["s3:ListBucket"],
@@ -47,10 +48,9 @@ def called(patterns: list[str]) -> Iterator[str]:
         for pattern in (_PAGES, _PAGINATOR, _CALL):
             for client, operation in pattern.findall(text):
                 named = re.search(r'clients?\("([\w-]+)"\)', client)
-                variable = VARIABLES.get(client.rpartition(".")[2])
-                service = named[1] if named else variable
-                if isinstance(service, dict):
-                    service = service.get(path.name)
+                variable = client.rpartition(".")[2]
+                own = CLIENTS.get(path.name) if variable == "client" else None
+                service = named[1] if named else variable if variable in VARIABLES else own
                 if service is None or operation == "get_paginator":
                     continue
                 action = "".join(word.capitalize() for word in operation.split("_"))
