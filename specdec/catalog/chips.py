@@ -69,7 +69,7 @@ class Instance:
         quota_blocks: Service Quotas code of concurrent Capacity Blocks; None where no such quota is known.
         largest_prefill: most prompt tokens of one prefill step that have loaded; None where none failed.
         steps: published decode times without speculation.
-        unverified: what of it nobody has been seen to try, a sentence each: guesses that a person meets.
+        unverified: what nobody has been seen to try on it, a sentence each: guesses that a user may run into.
         source: where the figures were read, with the date.
     """
 

@@ -127,7 +127,7 @@ up."""
 
 
 def known_price(instance_type: str, purchase: str, region: str | None = None) -> NodePrice | None:
-    """The price to reckon with when the experiment names none, or None if nothing usable is known.
+    """The price to use when the experiment names none, or None if nothing usable is known.
 
     Undisputed prices of the same purchase come first, and of these the region's own. Where there are none, as
     for on-demand, the Capacity Block price stands in; a spot price only for spot. Reports show with every

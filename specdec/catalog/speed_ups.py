@@ -132,8 +132,8 @@ SPEED_UPS = (
 
 def speed_ups(mode: str, sequences: int) -> tuple[SpeedUp, ...]:
     """The published comparisons of a mode: those of one sequence for one, of several for several, and all
-    where there are none of the kind. Of a mode that nobody has published a comparison of, those of every
-    mode: what a draft can gain is then no better known.
+    where there are none of the kind. For a mode without a published comparison, those of every mode, since
+    nothing better is known about the gain.
     """
     rows = tuple(row for row in SPEED_UPS if row.mode == mode) or SPEED_UPS
     alike = tuple(row for row in rows if (row.sequences == 1) == (sequences == 1))

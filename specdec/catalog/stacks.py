@@ -1,7 +1,7 @@
 """Serving stacks: dated, pinned combinations of image, vLLM and Neuron SDK, and what each can do.
 
-A variant asks for a mode; the stack says whether it can, what it is told for it, what the draft must be, and
-how sure that is on which instance.
+A variant asks for a mode. The stack says whether it supports the mode, which settings it takes, what the
+draft must be, and how sure that is on which instance.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class Experiment(Section):
 
     @property
     def baseline(self) -> Variant:
-        """The variant that the others are measured against: the first without a draft."""
+        """The variant that the others are measured against: the first one without a draft."""
         return next(variant for variant in self.variants if not variant.speculative)
 
     def model(self, model: str) -> Model:
@@ -116,7 +116,7 @@ class Experiment(Section):
         return with_own(self.models)[model]
 
     def settings(self, variant: Variant) -> VariantSettings:
-        """What one variant runs with: its own value where it has one, else that of ``serving``."""
+        """The settings of one variant: its own value where it has one, else the value of ``serving``."""
         return self.serving.settings(variant)
 
     def models_of(self, variant: Variant) -> tuple[str, ...]:
@@ -155,8 +155,8 @@ class Experiment(Section):
 
     @property
     def nodes_needed(self) -> int:
-        """Accelerator nodes that hold what is served at once: all variants, or the largest one where they are
-        served one after the other. Claims are powers of two and leave no gaps.
+        """Number of accelerator nodes for what is served at once: all variants, or the largest one if they
+        are served one after the other. Claims are powers of two and leave no gaps.
         """
         return nodes_for(self.serving, self.variants, self.benchmark, self.instance)
 
@@ -174,9 +174,7 @@ class Experiment(Section):
         return self.placement[region].cluster_name or self.stack_name(region)
 
     def resource_tags(self) -> dict[str, str]:
-        """Tags of everything in the account: whose it is, and what a cost report needs to tell experiments
-        apart.
-        """
+        """Tags of every resource: its owner, and what a cost report needs to tell experiments apart."""
         return {
             "experiment": self.name,
             "owner": self.owner,
@@ -195,7 +193,7 @@ class Experiment(Section):
         return tuple(place.subnets) or place.zones or zones_of(region)
 
     def measured(self, region: str) -> Experiment:
-        """The experiment as far as it bears on what is measured in one region and what that costs.
+        """The part of the experiment that affects what is measured in one region, and what that costs.
 
         A run keeps this: two runs have one configuration hash although budget, network or tags differ.
         """

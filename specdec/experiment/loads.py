@@ -13,7 +13,7 @@ SELF_CHECK_SHARE = 0.25
 
 
 def load_mistakes(field: str, loads: Sequence[float], *, closed: bool) -> Iterator[Mistake]:
-    """What is wrong with loads that are to be measured in turn.
+    """Mistakes in a list of loads that are to be measured in turn.
 
     Args:
         field: name of the list, for the message.

@@ -27,5 +27,5 @@ def with_own(own: Mapping[str, ModelFacts]) -> dict[str, Model]:
 
 
 def missing_facts(facts: ModelFacts) -> list[str]:
-    """Fields that an entry must still give for the catalogue to know nothing of its model."""
+    """Fields that an entry has to add, because the catalogue does not know its model."""
     return [name for name, value in facts.model_dump().items() if value is None]

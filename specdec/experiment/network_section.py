@@ -76,7 +76,7 @@ class Network(Section):
 
     @property
     def open_ports(self) -> tuple[int, ...]:
-        """Ports that mirrors and proxy listen on, ascending; none where there are none."""
+        """Ports that mirrors and proxy listen on, ascending; empty without mirrors and proxy."""
         named = (self.python_index, self.model_hub, self.llmperf_source, self.llmperf_tokenizer, self.proxy)
         urls = [urlsplit(url.replace("{region}", "region")) for url in named if url is not None]
         return tuple(sorted({url.port or (443 if url.scheme == "https" else 80) for url in urls}))

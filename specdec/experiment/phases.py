@@ -30,7 +30,7 @@ def nodes_for(serving: Serving, variants: Sequence[Variant], benchmark: Benchmar
 
 
 def sequential_mistakes(variants: int, loads: Sequence[float], *, prefix: str = "") -> Iterator[Mistake]:
-    """What a design in phases cannot do.
+    """Mistakes that make a design in phases impossible.
 
     Args:
         variants: how many there are.

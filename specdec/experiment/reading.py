@@ -82,9 +82,7 @@ def parse(text: str, *, source: str = "experiment") -> Experiment:
 
 
 def mistakes_in(experiment: Experiment) -> list[Mistake]:
-    """Every mistake that the sections of an experiment make together: of one that was changed after it was
-    read.
-    """
+    """Every mistake across the sections of an experiment that was changed after it was read."""
     return list(mistakes_of({name: getattr(experiment, name) for name in Experiment.model_fields}))
 
 
@@ -92,8 +90,8 @@ def _section(name: str, value: Any) -> tuple[list[Mistake], Any]:
     """The mistakes in one section, and the section; with the wrong fields left at their defaults where that
     is possible.
 
-    What is right in a section with a mistake still takes part in the cross-checks, so that one run reports
-    all mistakes.
+    The valid fields of a section with a mistake still take part in the cross-checks, so that all mistakes are
+    reported at once.
     """
     info = Experiment.model_fields[name]
     annotated: Any = Annotated[info.annotation, info]

@@ -217,7 +217,7 @@ class Placement(Section):
 
 
 class Account(Section):
-    """Rules of the account. What is left out follows AWS's and the CDK's defaults."""
+    """Rules of the account. Unset fields follow the defaults of AWS and the CDK."""
 
     id: str | None = Field(
         default=None,
@@ -591,7 +591,9 @@ class Cost(Section):
 
 
 class Objective(Section):
-    """What a user must be kept within. With a limit, the report says how much load each variant carries."""
+    """Limits that users must be kept within. With a limit, the report says how much load each variant
+    carries.
+    """
 
     ttft_ms: float | None = Field(
         default=None, gt=0, description="limit for the time to the first token, in milliseconds"

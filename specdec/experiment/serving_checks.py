@@ -1,5 +1,5 @@
-"""Cross-checks of how the variants are served: what the serving stack or the node would refuse after hours
-and money, refused at once.
+"""Cross-checks of how the variants are served. They refuse at once what the serving stack or the node would
+refuse hours and dollars later.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stack's own schedule that sets a node group to 0, and when it comes next."""
+"""The stack's own schedule that sets a node group to 0, and when it fires next."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _KEPT = (
 
 
 def postpone(stack: str, group: str, clients: Clients, *, now: datetime) -> datetime | None:
-    """Has the schedule of a node group count anew from ``now``, so that nodes just started get their whole
-    time. Returns when it comes, or None where the stack has no such schedule.
+    """Restarts the schedule of a node group at ``now``, so that nodes just started get their whole time.
+    Returns when it comes, or None where the stack has no such schedule.
 
     A rate schedule begins at its start date (EventBridge Scheduler user guide, "Rate-based schedules").
 

@@ -1,4 +1,4 @@
-"""The accelerator node group of a deployed stack: its size, and how far everything on it is."""
+"""The accelerator node group of a deployed stack: its size, and the progress of everything on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PREFIX = "accelerator-"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far one thing is.
+    """The progress of one thing.
 
     Attributes:
         name: what it is, e.g. ``nodes ready``.
@@ -121,7 +121,7 @@ def unstaged(experiment: Experiment, region: str, clients: Clients) -> list[str]
 
 
 def status(experiment: Experiment, region: str, clients: Clients) -> list[Step]:
-    """How far the experiment is, by what AWS itself says; Kubernetes is asked apart.
+    """The progress of the experiment, according to AWS. Kubernetes is asked separately.
 
     Raises:
         SpecdecError: not deployed.

@@ -1,5 +1,5 @@
-"""How a deployed run stands while it goes on: the last line of progress that the benchmark pod has printed,
-from the cluster's API or from CloudWatch Logs.
+"""The progress of a deployed run: the last progress line that the benchmark pod has printed, from the
+cluster's API or from CloudWatch Logs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Services and Jobs as the cluster tells of them: judged from objects of its API, nothing is asked here."""
+"""Services and Jobs, judged from objects of the cluster's API. Nothing is asked here."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def unfinished(jobs: Iterable[Object]) -> list[Object]:
 
 
 def why_not_ready(pods: Sequence[Object]) -> tuple[str | None, bool]:
-    """In the cluster's own words, why pods do not run, and whether waiting is of no use."""
+    """Why pods do not run, in the cluster's own words, and whether waiting is pointless."""
     for pod in pods:
         state = pod.get("status", {})
         unscheduled = [

@@ -51,7 +51,7 @@ def identity(scope: Scope) -> Iterator[Finding]:
 
 
 def region(scope: Scope) -> Iterator[Finding]:
-    """A region that the account has not opted into answers nothing else."""
+    """A region that the account has not opted into answers no other question."""
     name = scope.region
     try:
         status = _opt_in(scope.clients("ec2"), name)
@@ -145,7 +145,9 @@ def permissions(scope: Scope) -> Iterator[Finding]:
 
 
 def principal_of(scope: Scope) -> str:
-    """The IAM identity behind the caller: an assumed role's session has no policies, its role has."""
+    """The IAM identity behind the caller: the session of an assumed role has no policies of its own, but its
+    role has.
+    """
     if ":assumed-role/" not in scope.caller:
         return scope.caller
     name = scope.caller.split(":assumed-role/", 1)[1].split("/", 1)[0]

@@ -73,8 +73,8 @@ def needed_actions(experiment: Experiment, region: str) -> tuple[str, ...]:
 def boundary(scope: Scope) -> Iterator[Finding]:
     """IAM itself evaluates the boundary's text against the actions that the roles need.
 
-    It is given a policy that allows everything, so that what is refused is refused by the boundary.
-    Conditions that depend on the caller are evaluated without a caller, which IAM reports as missing context.
+    The policy it is given allows everything, so that only the boundary can refuse. Conditions that depend on
+    the caller are evaluated without a caller, which IAM reports as missing context.
     """
     arn = scope.experiment.account.permissions_boundary
     if arn is None:
@@ -113,7 +113,9 @@ def judge_boundary(arn: str, results: Iterable[Mapping[str, Any]]) -> Finding:
 
 
 def key(scope: Scope) -> Iterator[Finding]:
-    """A key that is disabled, or whose policy shuts the stack out, fails hours later: at the first object."""
+    """A key that is disabled, or whose policy excludes the stack, would fail hours later, at the first
+    object.
+    """
     arn = scope.experiment.placement[scope.region].kms_key_arn
     if arn is None:
         return

@@ -30,7 +30,7 @@ UNSOLD = ("Unsupported", "InvalidParameterValue", "UnsupportedOperation")
 
 
 class NoQuotaError(Exception):
-    """The account may have no Capacity Blocks of the type, so that EC2 shows none."""
+    """The account is not allowed Capacity Blocks of this type, so EC2 shows none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ Facts = dict[str, Any]
 
 
 def cluster(scope: Scope) -> Iterator[Finding]:
-    """What exists is used as it is, so what it lacks would show hours into a deployment. Nothing is asked
-    where the stack makes its own cluster.
+    """An existing cluster is used as it is, so anything it lacks would only show hours into a deployment.
+    Nothing is asked if the stack makes its own cluster.
     """
     place = scope.experiment.placement[scope.region]
     if place.cluster_name is None:

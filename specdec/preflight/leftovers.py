@@ -1,5 +1,5 @@
-"""What of an experiment is in the account: its stack, and whatever has its names or tags without belonging to
-a stack.
+"""What an experiment still has in the account: its stack, and everything with its names or tags that belongs
+to no stack.
 """
 
 from __future__ import annotations
@@ -295,8 +295,8 @@ remedy.
 
 
 def _tagged(experiment: Experiment, name: str, region: str, clients: Clients) -> Iterator[Leftover]:
-    """Whatever carries the stack's own tag, which CloudFormation sets on what it makes, the experiment's, or
-    the cluster's.
+    """Everything with one of three tags: the stack's, which CloudFormation sets on its resources, the
+    experiment's, or the cluster's.
     """
     for tag, value in ((_STACK_TAG, name), ("experiment", experiment.name), ("eks:cluster-name", name)):
         wanted = [{"Key": tag, "Values": [value]}]
@@ -337,8 +337,8 @@ def _described(service: str, kind: str, name: str, region: str, kept: str | None
 
 
 def _handle(clients: Clients, kind: str, found: str) -> str | None:
-    """What to call a tagged thing by to remove it, or None where it is gone: tags outlive their resource by
-    an hour or so, and of the two expensive kinds, and of placement groups, EC2 says whether they still exist.
+    """The name by which a tagged thing is removed, or None if it is gone. Tags outlive their resource by
+    about an hour, so EC2 is asked whether the two expensive kinds and placement groups still exist.
     """
     if kind == "instance":
         filters = [{"Name": "instance-id", "Values": [found]}]

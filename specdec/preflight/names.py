@@ -25,9 +25,7 @@ def names(scope: Scope) -> Iterator[Finding]:
 
 
 def judge_leftover(found: Leftover) -> Finding | None:
-    """What an earlier deployment's remains mean for the next one: only what has a name of ours stands in its
-    way.
-    """
+    """Whether remains of an earlier deployment block the next one: only resources with our names do."""
     what = f"{found.kind} {found.name} is left from an earlier deployment"
     if found.kind == "bucket":
         if found.kept is not None and found.kept.startswith("placement"):

@@ -27,8 +27,8 @@ _OUTWARD = ("NatGatewayId", "TransitGatewayId", "GatewayId", "NetworkInterfaceId
 
 
 def network(scope: Scope) -> Iterator[Finding]:
-    """What exists is used as it is, so what it lacks shows only when pods do not start. Nothing is asked
-    where the stack makes its own VPC.
+    """An existing VPC is used as it is, so anything it lacks only shows when pods do not start. Nothing is
+    asked if the stack makes its own VPC.
     """
     place = scope.experiment.placement[scope.region]
     if place.vpc_id is None:

@@ -35,7 +35,7 @@ SERVICES = (
 
 
 def kubernetes(scope: Scope) -> Iterator[Finding]:
-    """The Kubernetes version must be offered, and costs six times as much once it is in extended support."""
+    """EKS must offer the Kubernetes version. In extended support its control plane costs six times as much."""
     wanted = scope.experiment.cluster.kubernetes_version
     with calls():
         answer = pages(scope.clients("eks"), "describe_cluster_versions", "clusterVersions")

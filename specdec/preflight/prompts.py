@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def prompts(scope: Scope) -> Iterator[Finding]:
-    """Test cases with too few prompts would be measured, paid, and left undecided."""
+    """Test cases with too few prompts would be measured and paid for, and stay undecided."""
     workload = scope.workload
     if workload.too_few is not None:
         yield Finding("prompts", "warning", workload.too_few, "docs/prompts.md, Add a test case")

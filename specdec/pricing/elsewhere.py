@@ -140,7 +140,7 @@ def fit(experiment: Experiment, instance: Instance, region: str) -> tuple[Experi
 
 def moved_to(experiment: Experiment, instance: Instance, devices: int, region: str) -> Experiment:
     """The experiment with one claim of ``devices`` for every service on another instance, at the highest
-    tensor parallel degree that its cores and the target's heads allow. Where it would be is left open.
+    tensor parallel degree that its cores and the target's heads allow. The region is left open.
     """
     size = instance.logical_core_sizes[0]
     heads = experiment.model(experiment.serving.target).attention_heads

@@ -1,4 +1,4 @@
-"""What an experiment costs while it is deployed, item by item, each price with its source and date."""
+"""The cost of an experiment while it is deployed, item by item, each price with its source and date."""
 
 from __future__ import annotations
 

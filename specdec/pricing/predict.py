@@ -1,4 +1,4 @@
-"""What a token may take and cost before anything is measured: a range that published results span."""
+"""The time and cost of a token before anything is measured: the range that published results span."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a benchmark sends, in numbers: what the price of a run follows from."""
+"""How much a benchmark sends, which determines the price of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of prompts, taken apart into entries: what kind a file is, and what in it is one prompt."""
+"""Splits files of prompts into entries: the kind of a file, and which part of it is one prompt."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def items(text: str, *, source: str, column: str | None, mistakes: list[Mistake]
 
 
 def _of_unknown(text: str, source: str, column: str | None, mistakes: list[Mistake]) -> Iterator[Item]:
-    """Text, unless it is something else under a name of its own: nobody means to send brackets."""
+    """Plain text, unless the content is JSON or a table: nobody means to send brackets as prompts."""
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     if lines and lines[0][0] in "[{":
         if _is_json(text):

@@ -1,7 +1,7 @@
 """Long prompts of known length, made by rule from sentences written for this project.
 
-The length of a prompt is the second thing, beside load, that turns a gain into a loss: a step then reads a
-long cache for every sequence, and a draft reads its own beside it. Two classes at three lengths show it:
+Beside load, the length of a prompt is the second thing that turns a gain into a loss: each step reads a long
+cache for every sequence, and a draft reads its own cache too. Two classes at three lengths show it:
 ``structured`` asks for entries of a long log as JSON, ``open`` for the next part of a long diary.
 """
 

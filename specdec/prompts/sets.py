@@ -65,7 +65,7 @@ class Prompt:
 def load(name: str, *, base: Path | None = None, column: str | None = None) -> tuple[Prompt, ...]:
     """The prompts of a shipped set, of a synthetic one or of a file.
 
-    Which files are understood, and by what each is recognized, docs/prompts.md lists.
+    docs/prompts.md lists which files are understood and how each is recognized.
 
     Args:
         name: a shipped set, ``synthetic:`` with its fields, or the path of a file.

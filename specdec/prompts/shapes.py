@@ -1,4 +1,4 @@
-"""What an entry of a prompt file says, in whichever of the usual shapes it is written.
+"""Reads an entry of a prompt file, in any of the usual shapes.
 
 The shapes are those of vLLM's and SGLang's benchmark data (ShareGPT), of OpenAI's batch and chat requests, of
 instruction data sets (Alpaca), and of Spec-Bench and MT-Bench; docs/prompts.md lists their fields.

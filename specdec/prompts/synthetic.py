@@ -40,7 +40,7 @@ _ASK = "Continue this list of words for as long as you can:"
 def prompts(name: str) -> tuple[Prompt, ...]:
     """The prompts of a synthetic set.
 
-    A prompt of ``input`` tokens has about as many words; how many tokens they are, the server's usage tells.
+    A prompt of ``input`` tokens has about as many words; the server's usage tells the real number of tokens.
     Its first ``shared`` words are the same in all, as a system prompt is, and what follows differs.
 
     Args:

@@ -186,7 +186,7 @@ def _send_batch(
 
 
 def _call(batch: list[Datum], cloudwatch: CloudWatchClient) -> tuple[str, SpecdecError | None]:
-    """``sent``, ``busy`` (not processed, try again), ``refused`` (never will be) or ``lost`` (no telling)."""
+    """``sent``, ``busy`` (not processed, try again), ``refused`` (never accepted) or ``lost`` (unknown)."""
     try:
         with calls():
             return _put(batch, cloudwatch), None
@@ -235,7 +235,7 @@ def _of_the_server(error: Exception) -> bool:
 def _settle(
     batch: list[Datum], cloudwatch: CloudWatchClient, run: str, journal: Journal, clock: Clock
 ) -> list[Datum]:
-    """Finds out what of a batch arrived; returns what did not and may be sent again.
+    """Finds out which datums of a batch arrived, and returns the others, which may be sent again.
 
     Raises:
         UnsureError: it cannot be found out.
@@ -346,7 +346,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """What CloudWatch holds of a run, against its records.
+    """Compares what CloudWatch holds of a run with its records.
 
     Attributes:
         compared: series compared.

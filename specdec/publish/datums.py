@@ -69,8 +69,8 @@ class Datum:
     resolution: Resolution = 60
 
     def key(self, run: str) -> str:
-        """What tells this datum from all others of the same run: publishing twice under one key is publishing
-        twice.
+        """A key that tells this datum from all others of the same run. Two datums of one key would be
+        published twice.
         """
         return "|".join(
             [
@@ -115,8 +115,8 @@ def of_run(
     """All datums of a run: each metric of each measured request, at the time the request was sent; then the
     run as a whole.
 
-    A request for which a metric cannot be told gives no value to that metric. Of a resumed run, requests of
-    before the interruption are left out where each stands for itself: the interrupted run published them.
+    A request for which a metric cannot be told gives no value to that metric. For a resumed run, metrics of
+    single requests before the interruption are left out: the interrupted run published them.
 
     Args:
         manifest: of the run.

@@ -1,4 +1,6 @@
-"""Answers that were asked for beside the measured part of a run, in files of their own beside its records."""
+"""Answers that were collected besides the measured part of a run. They have files of their own next to its
+records.
+"""
 
 from __future__ import annotations
 

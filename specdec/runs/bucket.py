@@ -1,4 +1,6 @@
-"""Run folders in the bucket, under ``runs/<run id>/``: the manifest goes last, so what has one is whole."""
+"""Run folders in the bucket, under ``runs/<run id>/``. The manifest is uploaded last, so a folder with one is
+complete.
+"""
 
 from __future__ import annotations
 

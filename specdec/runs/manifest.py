@@ -54,7 +54,7 @@ class MeasuredVariant(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class RunManifest:
-    """What a run was, written last: a folder without it is not a finished run.
+    """The description of a run. It is written last: a folder without it is not a finished run.
 
     Attributes:
         run: run id, ``YYYYmmddTHHMMSSZ-<6 hex>``.

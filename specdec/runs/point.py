@@ -1,4 +1,4 @@
-"""What became of one load of a run, per variant: whether it was finished, and whether its times can be
+"""The outcome of one load of a run, per variant: whether it was finished, and whether its times can be
 trusted.
 """
 

@@ -1,4 +1,4 @@
-"""The line that a benchmark pod prints of a run that goes on, and how it is found again in a log."""
+"""The progress line that a benchmark pod prints, and how to find it in a log."""
 
 from __future__ import annotations
 

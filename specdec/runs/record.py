@@ -1,4 +1,4 @@
-"""What one request left behind, as stored in ``records.jsonl``: raw times and counts, no derived number.
+"""The record of one request, as stored in ``records.jsonl``: raw times and counts, no derived number.
 
 Everything the reports say is computed from these lines, so that a better formula can be applied to an old
 run.

@@ -1,4 +1,4 @@
-"""A run whose variants have other names, to hold it against a run that calls them otherwise."""
+"""A run whose variants get other names, so that it can be compared with a run that names them differently."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from specdec.runs import strict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seam:
-    """What stands before one interruption of a run. Every block lies on one side of it, since one that was
-    torn is measured again, for every variant.
+    """The part of a run before one interruption. Every block lies on one side of it, because a torn block is
+    measured again for every variant.
 
     Attributes:
         run: id of the run that was interrupted; its records keep it.

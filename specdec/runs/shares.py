@@ -121,7 +121,7 @@ def merged_manifest(manifests: dict[int, RunManifest], digest: str) -> RunManife
 
 
 def _points(shares: Sequence[Sequence[Point]]) -> tuple[Point, ...]:
-    """Points of all shares together: requests add up, lateness is the worst, gauges are means."""
+    """The points of all shares merged: requests are summed, lateness is the maximum, gauges are averaged."""
     return tuple(
         dataclasses.replace(
             first,

@@ -31,7 +31,7 @@ def newest(runs: Path) -> Path:
 
 
 def read_unfinished(folder: Path) -> Run:
-    """What is there of a run without a manifest, as an interrupted run: it has numbers and no verdict.
+    """A run without a manifest, read as an interrupted run: it has numbers and no verdict.
 
     The manifest is the one of the run's start where that is there, else made from the records. Then the
     variant named ``baseline``, else the one that was asked first, is taken for the baseline; models, windows,

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 def artifact_configuration(experiment: Experiment, variant: Variant) -> dict[str, Any]:
-    """Everything that is compiled into the graphs, as plain data. Names, devices and prices are not among
-    it.
-    """
+    """Everything that is compiled into the graphs, as plain data; names, devices and prices are not."""
     serving = experiment.serving
     settings = experiment.settings(variant)
     environment = {**experiment.stack.environment, **serving.environment}

@@ -1,4 +1,4 @@
-"""Where things lie in the results bucket, and what says that they are whole.
+"""Where things lie in the results bucket, and which objects mark them as complete.
 
 A reader never infers completeness from what it can list: it looks for the marker, which is written last.
 """
