@@ -281,7 +281,7 @@ class LlmPerf(cdk8s.Chart):
 
 
 def _together(clients: int) -> dict[str, str]:
-    """What several pods must know of each other, beside their index."""
+    """What several pods must know about each other, apart from their index."""
     if clients == 1:
         return {}
     return {
@@ -350,7 +350,7 @@ def _unpack(own: Path, parts: Mapping[str, str]) -> list[str]:
 
 
 def _ignoring_disruptions() -> k8s.PodFailurePolicy:
-    """A pod that is evicted while it waits is no failure of the benchmark."""
+    """The eviction of a pod that waits is not a failure of the benchmark."""
     condition = k8s.PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
     return k8s.PodFailurePolicy(
         rules=[k8s.PodFailurePolicyRule(action="Ignore", on_pod_conditions=[condition])]

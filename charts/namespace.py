@@ -21,12 +21,13 @@ SYS_NICE. ``restricted`` would refuse the Neuron image, which runs as root.
 
 
 class Namespace(cdk8s.Chart):
-    """Namespace ``specdec``, its service accounts, and policies for all traffic that no other policy allows.
+    """Namespace ``specdec``, its service accounts, and policies against all traffic that no other policy
+    allows.
 
     The service accounts have their IAM roles from Pod Identity associations. One has rights in Kubernetes:
-    the benchmark lists the pods of this namespace and reads nodes, to keep with a run what it ran on;
-    where one service is up after the other it scales them too (``phase_access``). What
-    breaks the ``restricted`` level is let in, and told by warnings and in the audit log.
+    the benchmark lists the pods of this namespace and reads nodes, to keep with a run what it ran on; where
+    one service is up after the other it scales them too (``phase_access``). Pods that break the
+    ``restricted`` level are admitted, with warnings and an entry in the audit log.
     """
 
     def __init__(

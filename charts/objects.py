@@ -24,7 +24,7 @@ def environment(values: Mapping[str, str]) -> list[k8s.EnvVar]:
 
 
 def quantities(**amounts: str) -> dict[str, k8s.Quantity]:
-    """Resource amounts, ``ephemeral_storage`` for ``ephemeral-storage``."""
+    """Resource amounts; ``ephemeral_storage`` stands for ``ephemeral-storage``."""
     return {name.replace("_", "-"): k8s.Quantity.from_string(amount) for name, amount in amounts.items()}
 
 

@@ -209,8 +209,8 @@ def _shares(experiment: Experiment, variant: Variant) -> bool:
 
 
 def _beside_others() -> Object:
-    """Draws servers smaller than a node together: spread over two nodes, they would leave none whole for a
-    server that needs one.
+    """Places servers smaller than a node together. Spread over two nodes, they would leave no whole node for
+    a server that needs one.
     """
     term = {"labelSelector": {"matchLabels": PART_OF_A_NODE}, "topologyKey": "kubernetes.io/hostname"}
     preferred = [{"weight": 100, "podAffinityTerm": term}]

@@ -236,7 +236,7 @@ class ExperimentStack(cdk.Stack):
 
     @property
     def _fixed_tags(self) -> dict[str, str]:
-        """What never changes, for launch templates: a new version replaces every node, and CloudFormation
+        """Tags that never change, for launch templates: a new version replaces every node, and CloudFormation
         refuses it together with a new tag of the node group.
         """
         return self._experiment.fixed_tags()

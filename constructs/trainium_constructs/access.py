@@ -90,8 +90,8 @@ class PodAccess(Construct):
 
 
 def _objects(bucket: s3.IBucket, *, reads: Sequence[str], writes: Sequence[str]) -> list[iam.PolicyStatement]:
-    """Listing, reading and writing under prefixes. Nobody may delete: what goes, goes by lifecycle or with
-    the bucket.
+    """Listing, reading and writing under prefixes. Nobody may delete: objects are removed by lifecycle rules
+    or with the bucket.
     """
     return [
         iam.PolicyStatement(

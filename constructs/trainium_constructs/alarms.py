@@ -35,7 +35,7 @@ class Alarms(Construct):
         cluster: the cluster.
         system_nodes: the nodes that are not accelerator nodes.
         workloads: the servers.
-        in_turn: whether one server is there after the other, so that one of them is enough.
+        in_turn: whether servers run one after the other, so that one of them is enough.
         unready_minutes: how long a service may be unready while accelerator nodes are up; has to cover a
             first compile.
         accelerator_hours: how long accelerator nodes may be up without a break, at most 24.

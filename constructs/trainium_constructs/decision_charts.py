@@ -1,4 +1,4 @@
-"""The first screen of the experiment's dashboard: what one decides on."""
+"""The first screen of the experiment's dashboard: the figures that decisions rest on."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _KINDS = ("application", "dataplane", "host", "performance")
 
 class ContainerLogs(Construct):
     """The four log groups of Container Insights, created before an agent does it without a retention and
-    outside the stack. Where the agent is there already, they are too.
+    outside the stack. If the agent exists already, so do they.
 
     Attributes:
         application: where the output of containers goes.

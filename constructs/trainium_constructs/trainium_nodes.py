@@ -44,9 +44,9 @@ spec:
 def node_group_name(*, zone: str, purchase: Purchase, reservation_id: str | None = None) -> str:
     """Name of the group, known before deployment.
 
-    Zone and purchase make CloudFormation replace the group; being in the name, the successor cannot collide
-    with the group it replaces. So can another reservation with another size, which as one update of one group
-    CloudFormation refuses (aws/containers-roadmap#1258).
+    A change of zone or purchase makes CloudFormation replace the group. Both are in the name, so that the
+    successor cannot collide with the group it replaces. Another reservation with another size is handled the
+    same way, because CloudFormation refuses both as one update of one group (aws/containers-roadmap#1258).
     """
     reserved = reservation_id.removeprefix("cr-") if reservation_id else None
     return "-".join(part for part in ("accelerator", zone, purchase, reserved) if part)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def command(experiment_path: Path, region: str | None, hours: float, as_json: bool) -> int:
     """Look before spending: everything that would make the deployment fail, and what an hour costs.
 
-    Reads only. Exit codes: 0 no blocker; 1 blockers; else 3 where the identity may not ask some question, and
-    4 where AWS left one unanswered: an unknown never counts as a pass.
+    Reads only. Exit codes: 0 no blocker; 1 blockers; otherwise 3 if the identity may not ask some question,
+    and 4 if AWS did not answer one. An unknown never counts as a pass.
     """
     from specdec import aws
     from specdec.deployed.clients import Clients

@@ -39,12 +39,11 @@ def command(
 ) -> int:
     """Add REGION to the experiment file and check it; with --copy, take weights and artifacts along.
 
-    A copy can be interrupted and run again: what is there and equal is kept, everything is compared after it
-    is copied, and what says that a folder is whole is copied last.
+    A copy can be interrupted and run again: equal objects are kept, every object is compared after it is
+        copied, and the marker of a complete folder is copied last. Regions that the catalogue refuses are
+        refused without an account.
 
-    What the catalogue refuses is refused without an account.
-
-    Exit codes: as `specdec check`; 1 also when an object did not arrive as it was sent.
+    Exit codes: as `specdec check`; 1 also if a copied object differs from its original.
     """
     from specdec import aws
     from specdec.catalog.regions import zones_of

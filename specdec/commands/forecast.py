@@ -94,9 +94,9 @@ def command(
     """What a draft would gain, before anything is rented: from answers that are logged already.
 
     Whether a greedy proposal is accepted depends on the text alone. So one pass of the draft over logged
-    answers gives the tokens per step of every window exactly, with no accelerator and no target. What a step
-    costs is a published band until one was measured (--step-cost). A SOURCE is a file of logged answers
-    (layouts: docs/forecast.md) or a run, whose baseline answers are taken.
+    answers gives the tokens per step of every window exactly, with no accelerator and no target. The cost of
+    a step is a published range until it is measured (--step-cost). A SOURCE is a file of logged answers
+    (layouts: docs/forecast.md), or a run whose baseline answers are used.
 
     \b
     specdec forecast answers.jsonl --draft ngram:3 --tokenizer target.gguf

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def say_what_queues(plan: Plan) -> None:
-    """Says which loads are more than a variant decodes together, where its experiment tells.
+    """Says which loads exceed what a variant decodes together, if its experiment tells.
 
     An experiment that asks for them is refused; a command line may want to see the queue.
     """

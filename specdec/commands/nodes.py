@@ -1,4 +1,4 @@
-"""``specdec nodes``: the accelerator nodes of a deployed stack, and how far everything on them is."""
+"""``specdec nodes``: the accelerator nodes of a deployed stack, and the progress of everything on them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def opened(experiment_path: Path, region: str | None) -> tuple[Experiment, str, 
 
 
 def steps_of(experiment: Experiment, region: str, clients: Clients) -> tuple[list[Step], str | None]:
-    """Every step that can be known, and why the cluster itself could not be asked, if it could not."""
+    """Every step that can be known, and the reason if the cluster itself could not be asked."""
     from specdec.operate import kubernetes, nodes, workloads
 
     steps = nodes.status(experiment, region, clients)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def command(name: str | None, test_cases: tuple[str, ...], prompt_column: str | None) -> None:
     """List the shipped prompt sets; with SET or FILE, print its prompts, one JSON object a line.
 
-    What is printed can be given to --prompts again. So an own set can start from a shipped one, and a file of
-    another layout can be looked at as it is read.
+    The lines can be given to --prompts again. So your own set can start from a shipped one, and you can see
+    how a file of another layout is read.
 
     \b
     specdec prompts

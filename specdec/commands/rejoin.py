@@ -33,13 +33,14 @@ def command(
     prompts: str | None,
     api_key_env: str | None,
 ) -> int:
-    """Do texts that part come from the same decoder? The baseline follows them, and the report takes it up.
+    """Do texts that part come from the same decoder? The baseline follows them, and the report includes the
+    result.
 
     In bf16 two right decoders part at near-ties. At each different token the baseline is given the prompt and
     the other's text up to and including it, and decodes on: a right decoder joins again. What counts is how
-    unlikely the baseline holds the other's tokens; where its log-probabilities are not real, how many they
-    are, which cannot show one wrong token in 200. Ctrl-C keeps what was followed. `specdec bench` does this
-    by itself, for ten minutes at most.
+    unlikely the other's tokens are for the baseline. If its log-probabilities are not real, the number of
+    different tokens counts instead, which cannot show one wrong token in 200. Ctrl-C keeps what was followed.
+    `specdec bench` does this by itself, for ten minutes at most.
 
     \b
     specdec rejoin

@@ -34,7 +34,7 @@ MAY_CHANGE = frozenset(
 
 
 def require_nothing_else(given: Sequence[str]) -> None:
-    """Lets only options be given that leave the plan alone.
+    """Refuses options that would change the plan.
 
     Raises:
         BadInputError: another one is.

@@ -63,14 +63,14 @@ def command(
     """Start another benchmark run on a deployed stack, with other prompts, lanes or repeats; nothing is
     deployed again.
 
-    With --step-costs any draft of the right size will do, since a step costs the same whatever is kept of its
-    proposals. `specdec forecast LOG --draft D --step-cost RUN` takes the costs from the run.
+    With --step-costs any draft of the right size will do, since a step costs the same however many of its
+    proposals are kept. `specdec forecast LOG --draft D --step-cost RUN` takes the costs from the run.
 
     Needs kubectl and a way to the cluster's API, and is refused while another benchmark has not ended: two at
-    the same servers would measure each other. The records come to the bucket: `specdec wait --run ID`, then
+    the same servers would measure each other. The records go to the bucket: `specdec wait --run ID`, then
     `specdec report --stack NAME ID`.
 
-    With --resume the records of the interrupted run that stand are taken over into a new run.
+    With --resume the complete blocks of the interrupted run are taken over into a new run.
     """
     from specdec.benchmark.plan import new_run_id
     from specdec.deployed.stack import bucket_for
@@ -161,8 +161,8 @@ def as_list(items: list[dict[str, Any]]) -> str:
 
 
 def not_there(started: list[dict[str, Any]], config_maps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a run adds. A config map is named by its content: one that is there is the stack's own, and
-    applied anew it would lose the label by which the CDK prunes it.
+    """The objects that a run adds. A config map is named by its content, so an existing one belongs to the
+    stack. If it were applied again, it would lose the label by which the CDK prunes it.
     """
     there = {("ConfigMap", item["metadata"]["name"]) for item in config_maps}
     return [item for item in started if (item["kind"], item["metadata"]["name"]) not in there]

@@ -42,10 +42,10 @@ def command(
 
     Above temperature 0 texts cannot agree. Each variant is asked for many short answers to one prompt, and
     how often each piece of text begins them is compared (chi-square, its chance by shuffling). A verifier
-    that samples at another temperature shows there first. A right sampler passes in 98% of trials. The power
-    to find a verifier at 0.7 times the temperature is printed: where it is low, ask for more, or for
-    something that can be answered in more ways. Answers are kept in sampling.jsonl, and the report takes the
-    result up. `specdec bench` does this by itself above temperature 0.
+    that samples at another temperature shows first in these beginnings. A right sampler passes in 98% of
+    trials. The power to find a verifier at 0.7 times the temperature is printed. If it is low, ask for more
+    answers, or ask something that can be answered in more ways. Answers are kept in sampling.jsonl, and the
+    report includes the result. `specdec bench` does this by itself above temperature 0.
 
     \b
     specdec sampling

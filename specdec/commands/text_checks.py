@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(plan: Plan, folder: Path) -> None:
-    """Whether the texts can be believed; what stops this takes nothing from the run."""
+    """Checks whether the texts can be believed. If the check stops, the run keeps everything."""
     from specdec.analysis.judge import judge
     from specdec.benchmark import after
     from specdec.rejoin import store

@@ -52,7 +52,7 @@ def command(
     per token at every window, and recommends one per test case and one for the mix, or to leave speculation
     off. From a run at several loads it recommends one per load, and says above which load to leave it off.
     For a run on the accelerator it also plans the sweep that would confirm it, with node-hours and money.
-    How: docs/window.md.
+    docs/window.md explains how.
 
     \b
     specdec tune

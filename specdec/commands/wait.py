@@ -52,10 +52,10 @@ def command(
 ) -> int:
     """Wait until a new run is in the bucket, and say what changes on the way.
 
-    Once a minute it shows how the run stands: requests done, and running medians per variant, from the
-    benchmark's log in the cluster or in CloudWatch. Nothing is decided from them.
+    Once a minute it shows the progress of the run: requests done, and running medians per variant, from the
+        benchmark's log in the cluster or in CloudWatch. Nothing is decided from them.
 
-    Where the cluster says that its benchmark has ended already, the newest run is taken.
+    If the cluster says that its benchmark has already ended, the newest run is taken.
 
     Needs no kubectl, but sees less without it or without a way to the cluster's API: a service or job that
     failed there. The wait then ends with the run in the bucket, a complaint of EKS about the nodes, an alarm,

@@ -1,4 +1,4 @@
-"""What a pricing command must know of the outside: the prompt set, and the day."""
+"""The inputs of a pricing command: the prompt set, and the day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One request, as the golden server reads it: bodies of either framing, and nothing without a bound."""
+"""Reads one request of the golden server: bodies of either framing, and everything within limits."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Asked:
 
 
 class Reader(asyncio.StreamReader):
-    """Keeps when bytes came: a server with many streams takes a request up some time later.
+    """Remembers when bytes arrived, because a server with many streams handles a request some time later.
 
     Args:
         connection: whose bytes it reads.

@@ -259,7 +259,7 @@ class GoldenServer:
 
     @asynccontextmanager
     async def _service(self, truth: Truth) -> AsyncGenerator[None]:
-        """A place among the sequences in service, waited for where there is a limit."""
+        """A place among the sequences in service. Waits for one if there is a limit."""
         if self._slots is not None:
             self._waiting += 1
             try:
@@ -326,7 +326,7 @@ class GoldenServer:
         writer.write(b"0\r\n\r\n")
 
     async def _sleep(self, until: float, writer: asyncio.StreamWriter) -> None:
-        """Waits, and gives up its place in the batch soon where the client has gone."""
+        """Waits, and soon gives up its place in the batch if the client has gone."""
         batching = self.settings.batch_step > 0 or self._slots is not None
         while (delay := until - perf_counter()) > 0:
             await asyncio.sleep(min(delay, _NOTICE) if batching else delay)

@@ -79,7 +79,7 @@ timings; none.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What a service does otherwise than vLLM.
+    """How a service differs from vLLM.
 
     Attributes:
         opening: data of events before all others.

@@ -1,6 +1,5 @@
-"""The oracle: what a request to the golden server will be, and what it was, in numbers.
-
-Shares no code with the client or the metrics, so that a mistake there cannot cancel itself out here.
+"""The oracle: what the golden server plans for a request, and what it really did, in numbers. It shares no
+code with the client or the metrics, so that a mistake there cannot cancel itself out here.
 """
 
 from __future__ import annotations

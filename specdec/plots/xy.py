@@ -88,7 +88,7 @@ class Limit:
 def lines(
     name: str, title: str, x: Axis, y: Axis, series: Sequence[Series], *, limits: Sequence[Limit] = ()
 ) -> Picture:
-    """What changes along ``x``, joined in order, each point with its interval."""
+    """Lines over ``x``, joined in order, each point with its interval."""
     return _draw(name, title, x, y, series, limits, steps=True)
 
 

@@ -1,4 +1,4 @@
-"""The forecast from a rehearsal's baseline texts, held against what its other variants measured."""
+"""The forecast from a rehearsal's baseline texts, compared with what its other variants measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``rehearse --keep`` leaves running: written down, so that it can be found and ended."""
+"""What ``rehearse --keep`` leaves running, recorded so that it can be found and ended."""
 
 from __future__ import annotations
 

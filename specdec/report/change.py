@@ -113,7 +113,9 @@ def _names(rows: Sequence[Row], total: int) -> str:
 
 
 def _decidable(change: Change) -> Sequence[Row]:
-    """Rows that are compared beyond the day; all where none is. The reference only says how the day was."""
+    """Rows from which the day's own change is taken out, or all rows if there are none. The reference only
+    shows how the day was.
+    """
     return [row for row in change.rows if row.against_day] or change.rows
 
 

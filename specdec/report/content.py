@@ -1,5 +1,5 @@
-"""What a report says, apart from how it looks: sections of tables and pictures that HTML and Markdown render
-alike.
+"""The content of a report, separate from its looks: sections of tables and pictures that both HTML and
+Markdown render.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Cell:
 
     Attributes:
         parts: what it holds; nothing renders as "n/a", for "cannot be told".
-        tone: how it is to be taken; never the only carrier of meaning.
+        tone: good, bad or neutral; never the only carrier of meaning.
         code: whether it is text from outside, to be set in fixed width as it is.
     """
 

@@ -35,7 +35,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a report left.
+    """The files of a report.
 
     Attributes:
         html, markdown, numbers: ``report.html``, ``report.md`` and ``report.json``.
@@ -50,7 +50,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class WrittenChange:
-    """What a comparison left.
+    """The files of a comparison.
 
     Attributes:
         html, markdown, numbers: three files named after both runs.
@@ -158,7 +158,7 @@ def write_change(
 
 
 def quality_of(folder: Path, manifest: RunManifest) -> tuple[QualityTest, ...]:
-    """How the variants of a run answer tasks, where they were asked."""
+    """How well the variants of a run answer tasks, if they were asked."""
     shipped = quality_tests(manifest, answers.read(folder, answers.QUALITY), tasks())
     gsm8k = (
         test

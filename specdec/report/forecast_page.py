@@ -1,4 +1,4 @@
-"""The page of a forecast: what to do, the curves behind it, and what it rests on."""
+"""The page of a forecast: what to do, the curves behind the advice, and its assumptions."""
 
 from __future__ import annotations
 

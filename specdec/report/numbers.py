@@ -1,4 +1,4 @@
-"""Numbers that know where they come from: each shown figure keeps its value, its formula and the lines of
+"""Numbers with their origin: each shown figure keeps its value, its formula and the lines of
 ``records.jsonl`` behind it.
 """
 

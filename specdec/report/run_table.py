@@ -27,7 +27,7 @@ def show(summary: dict[str, Any]) -> None:
 
 
 def as_table(summary: dict[str, Any], *, width: int | None = None) -> str:
-    """The summary for a person: one line per test case and variant; what is not known is a dash."""
+    """The summary as a table: one line per test case and variant, with a dash for unknown values."""
     variants: dict[str, Any] = summary["variants"]
     cases = dict.fromkeys(case for entry in variants.values() for case in entry["test_cases"])
     rows: list[list[str]] = []

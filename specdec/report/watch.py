@@ -1,4 +1,4 @@
-"""The report of a run while it goes on: a page on 127.0.0.1 that follows the records."""
+"""The report of a run in progress: a page on 127.0.0.1 that follows the records."""
 
 from __future__ import annotations
 

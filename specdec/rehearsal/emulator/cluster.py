@@ -1,4 +1,4 @@
-"""What the stand-in for ``kubectl`` and ``helm`` was told, and the cluster that would result from it.
+"""The calls to the stand-in for ``kubectl`` and ``helm``, and the cluster that would result from them.
 
 Pure: recorded calls in, objects out. Standard library only, because the stand-in itself runs in a bare
 interpreter.

@@ -1,4 +1,4 @@
-"""What the pinned emulator's own handlers leave out: properties of a bucket, alarms over expressions."""
+"""Completes the pinned emulator's own handlers: properties of a bucket, alarms over expressions."""
 
 from __future__ import annotations
 

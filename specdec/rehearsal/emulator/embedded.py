@@ -35,7 +35,8 @@ START_SECONDS = 30.0
 
 
 def _bytecode(environment: Mapping[str, str]) -> dict[str, str]:
-    """Where child processes keep compiled code, if this machine forbids keeping it beside the sources.
+    """The folder in which child processes keep compiled code, if this machine forbids keeping it beside the
+    sources.
 
     Without any, each of a dozen interpreters would compile ministack or the CDK anew, four seconds of CPU a
     time.

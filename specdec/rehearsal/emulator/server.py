@@ -205,7 +205,7 @@ def extend() -> None:
 
 
 def _complete_searches() -> None:
-    """Has the emulator find by description and tag what a search for remains asks for."""
+    """Makes the emulator find resources by description and tag, as the search for leftovers asks."""
     compute: Any = importlib.import_module("ministack.services.ec2")
     tagging: Any = importlib.import_module("ministack.services.tagging")
 

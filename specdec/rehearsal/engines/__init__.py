@@ -1,4 +1,4 @@
-"""Engines of the rehearsal: where the two services come from that stand in for those on the accelerator."""
+"""Engines of the rehearsal: they provide the two services that replace those on the accelerator."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ServiceDiedError(SpecdecError):
 
 
 class Engine(Protocol):
-    """Makes a running server of every variant. ``stop`` leaves nothing behind, whatever came before it.
+    """Starts a server for every variant. ``stop`` leaves nothing behind, whatever happened before.
 
     Attributes:
         name: as the command line knows it.
@@ -64,7 +64,7 @@ class Engine(Protocol):
         ...
 
     def prepare(self, on_progress: Progress) -> None:
-        """Makes what the servers need on disk, once per machine. Starts nothing that goes on.
+        """Makes what the servers need on disk, once per machine. Starts no process that keeps running.
 
         Raises:
             EnvironmentFault: it cannot be made here.

@@ -1,4 +1,4 @@
-"""Servers that run already, wherever they are: named by their addresses, and left as they are found."""
+"""Servers that are already running: named by their addresses, and neither started nor stopped."""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ def parameters(arguments: argparse.Namespace) -> Any:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serves until ended; status 1 if the model or the port is not to be had, in which case llama.cpp has
-    said why.
+    """Serves until ended; status 1 if the model cannot be loaded or the port is taken; llama.cpp has said
+    why.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True, help="GGUF file")

@@ -1,9 +1,9 @@
 """The small model of the rehearsal: its weights come inside a package, quantized, and are written out once as
 floats.
 
-Not as shipped, since a step is to wait for the bytes of the weights, as on the accelerator, and not for their
-unpacking. 16-bit floats serve where proposals are looked up. A draft model gains only beside a target of
-32-bit floats, with which every request takes twice as long.
+They are not used as shipped, because a step should wait for the bytes of the weights, as on the accelerator,
+and not for unpacking them. 16-bit floats serve where proposals are looked up. A draft model gains only beside
+a target of 32-bit floats, with which every request takes twice as long.
 """
 
 from __future__ import annotations

@@ -302,9 +302,7 @@ def environment(view: View) -> Section:
 
 
 def emulations(view: View) -> tuple[tuple[str, str], ...]:
-    """What was not the real thing in this run, as the benchmark wrote it down: (which part, what stood in for
-    it).
-    """
+    """The emulated parts of this run, as the benchmark recorded them: (part, what replaced it)."""
     parts = flat(view.run.manifest.environment.get("emulated") or {}, number=False)
     return tuple((re.sub(r", \d+$", "", part), words) for part, words in parts)
 

@@ -1,4 +1,4 @@
-"""Was it to be foreseen? The forecast from the baseline's texts beside what was measured."""
+"""Could it be foreseen? The forecast from the baseline's texts beside the measurement."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def checked(view: View) -> Section | None:
 
 
 def _others(rows: Sequence[Checked]) -> tuple[Table, ...]:
-    """Every request that came out otherwise, with the reason; no table without one."""
+    """Every request that differs from its forecast, with the reason; no table if none does."""
     found = tuple(
         (
             cell(row.test_case),

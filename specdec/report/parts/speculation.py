@@ -1,6 +1,4 @@
-"""Why is it faster or slower? How far proposals are kept, and what that means for the window and the
-draft.
-"""
+"""Why is it faster or slower? How many proposals are kept, and what that means for window and draft."""
 
 from __future__ import annotations
 
