@@ -35,7 +35,7 @@ SERVICES = (
 
 
 def kubernetes(scope: Scope) -> Iterator[Finding]:
-    """EKS must offer the Kubernetes version. Extended support makes the control plane six times as expensive."""
+    """EKS must offer the Kubernetes version. Extended support costs six times as much."""
     wanted = scope.experiment.cluster.kubernetes_version
     with calls():
         answer = pages(scope.clients("eks"), "describe_cluster_versions", "clusterVersions")
