@@ -47,6 +47,7 @@ _BY_WORDS = (
         "Its certificate is not trusted here: name the file of its authority with --cacert ca.pem",
     ),
     (r"wrong version number|record layer failure|http request", "It does not use TLS: write http://"),
+    (r"no answer, and no TLS", "Start it, correct the URL, or write http:// if it does not use TLS"),
     (r"HTTPS port|client sent an HTTP request", "It uses TLS: write https://"),
     (r"Name or service not known|nodename|name resolution|No address", "Correct the name of the host"),
     (

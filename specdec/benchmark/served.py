@@ -33,7 +33,9 @@ async def served(target: Target, plan: Plan, tls: ssl.SSLContext) -> Target:
     try:
         status, body, location = await client.get(route)
     except (Refused, TimeoutError, Cut, ProtocolError) as error:
-        reason = str(error) or f"no answer within {plan.timeouts.connect:g} s"
+        # A server without TLS may wait for the rest of what it takes for a request.
+        secure = ", and no TLS" if target.url.startswith("https:") else ""
+        reason = str(error) or f"no answer{secure} within {plan.timeouts.connect:g} s"
         raise EnvironmentFault(
             f"{target.variant}: no server at {target.address}: {reason}",
             remedy=f"{remedy('refused', reason)}; nothing was measured",

@@ -61,6 +61,7 @@ def interrupted_run(name: str, runs: Path) -> Run:
     from specdec.runs.find import find
     from specdec.runs.folder import read_run
     from specdec.runs.manifest import MANIFEST
+    from specdec.runs.record import EXACT, SELF_CHECK
     from specdec.runs.unfinished import read_unfinished
 
     folder = find(name, runs=runs)
@@ -69,7 +70,7 @@ def interrupted_run(name: str, runs: Path) -> Run:
         problem, remedy = "is complete", "Nothing is missing; start a new run"
     elif not run.manifest.environment.get("load"):
         problem, remedy = "does not say how it was measured", "It is of an older version; start a new run"
-    elif any(record.lane != "exact" for record in run.records):
+    elif any(record.lane not in (EXACT, SELF_CHECK) for record in run.records):
         problem, remedy = "is no run of the exact lane", "Start a new run"
     else:
         return run

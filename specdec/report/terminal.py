@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from specdec import console
 from specdec.analysis.compare import Change
@@ -12,7 +12,7 @@ from specdec.analysis.regression import Regression
 from specdec.analysis.verdict import LoadVerdict, Measurement, PairedRatio, Verdict
 from specdec.console import WIDTH, Column, Styled
 from specdec.report.headline import headline
-from specdec.report.numbers import decimals, milliseconds, sentence, times
+from specdec.report.numbers import decimals, dollars, milliseconds, sentence, times
 
 _STYLES = {"helps": "bold green", "hurts": "bold red", "no difference": "dim", "undecided": "dim"}
 
@@ -164,7 +164,22 @@ def _notes(verdict: Verdict) -> list[str]:
         notes.append("* does not count; the sentence above and report.html say why.")
     if verdict.self_check is not None and not verdict.self_check.differs:
         notes.append(sentence(verdict.self_check.says))
+    notes.extend(_money(verdict))
     return [*notes, *verdict.caveats]
+
+
+def _money(verdict: Verdict) -> Iterator[str]:
+    """What a million output tokens cost, where a price is known."""
+    if verdict.price is None or verdict.status != "complete" or verdict.loads is not None:
+        return
+    spans: list[str] = []
+    for variant in (*verdict.baselines, *verdict.speculative):
+        costs = [m.cost.share_usd for m in verdict.measurements if m.variant == variant and m.cost]
+        if costs:
+            low, high = dollars(min(costs)), dollars(max(costs))
+            spans.append(f"{low if low == high else f'{low} to {high}'} ({variant})")
+    if spans:
+        yield f"A million output tokens cost, by test case: {', '.join(spans)}."
 
 
 def _table(columns: list[Column], rows: Rows, colour: bool, width: int) -> list[str]:

@@ -153,12 +153,16 @@ def test_loads_go_on_where_they_were(start: Start, make_plan: MakePlan, tmp_path
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
 def test_bench_goes_on_with_a_folder(start: Start, tmp_path: Path, number: signal.Signals) -> None:
-    server, url = start(Settings(ttft=0.01, step=0.02))
+    server, url = start(Settings(ttft=0.01, step=0.01))
     specdec = [sys.executable, "-c", "from specdec.cli import main; main()"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     options = [
         "--target",
         f"plain={url}",
+        "--target",
+        f"drafted={url}",
+        "--self-check",
+        "1",
         "--output-tokens",
         "20",
         "--test-case",
@@ -177,11 +181,13 @@ def test_bench_goes_on_with_a_folder(start: Start, tmp_path: Path, number: signa
         text=True,
     )
     deadline = time.monotonic() + 30
-    while len(server.truths) < 9 and time.monotonic() < deadline:
+    # Warm-up, and a first block with all of its turns: the baseline's against itself among them.
+    while len(server.truths) < 15 and time.monotonic() < deadline:
         time.sleep(0.02)
     started.send_signal(number)
     _, said = started.communicate(timeout=20)
     (folder,) = (tmp_path / "runs").iterdir()
+    assert "self-check" in {record.lane for record in read_records(folder / "records.jsonl")}
     if number == signal.SIGTERM:
         assert f"specdec bench --resume runs/{folder.name}" in said
     else:
@@ -204,8 +210,10 @@ def test_bench_goes_on_with_a_folder(start: Start, tmp_path: Path, number: signa
     assert "for warming up again" in ended.stderr
     answer = json.loads(ended.stdout)
     records = list(read_records(tmp_path / answer["folder"] / "records.jsonl"))
-    assert set(asked(records).values()) == {1}
-    assert sum(asked(records).values()) == 12
+    exact = [record for record in records if record.lane == "exact"]
+    assert set(asked(exact).values()) == {1}
+    assert sum(asked(exact).values()) == 24
+    assert len(asked(records)) < sum(asked(records).values())
     assert answer["manifest"]["seams"][0]["run"] == folder.name
     assert answer["manifest"]["environment"]["server_usd_per_hour"] == 2.0
     now, before = answer["manifest"]["environment"], answer["manifest"]["seams"][0]["environment"]

@@ -115,6 +115,7 @@ def test_a_window_and_a_price_without_an_experiment(server: Server, tmp_path: Pa
     page = next(tmp_path.glob("runs/*/report.md")).read_text()
     assert "$12.5 per hour" in page
     assert "Cost of a million output tokens" in page
+    assert "A million output tokens cost, by test case: $" in report.stdout
 
 
 @pytest.mark.parametrize(
