@@ -18,8 +18,8 @@ from specdec.experiment.fields import Experiment
 from specdec.experiment.reading import load
 from tests.stack.agreements import AGREEMENTS, Deployed
 from tests.stack.synthesis import Template, app_of
+from tests.strict_schema import require_valid
 
-VERSIONS = ("1.34", "1.35", "1.36")
 IGNORED = ("W3005", "W3010")
 """The CDK writes DependsOn even where a reference says the same; capacity is in named zones."""
 
@@ -55,11 +55,10 @@ def _of_template(template: Template, experiment: Experiment, region: str) -> Ite
             yield f"cfn-lint: {found}"
     deployed = Deployed(template, experiment, region)
     for item in deployed.objects:
-        for version in VERSIONS:
-            try:
-                kubernetes_validate.validate(item, version, strict=True)
-            except kubernetes_validate.ValidationError as error:
-                yield f"schema {version}: {item['kind']}/{item['metadata']['name']}: {error}"
+        try:
+            require_valid(item)
+        except kubernetes_validate.ValidationError as error:
+            yield f"schema {error.version}: {item['kind']}/{item['metadata']['name']}: {error}"
     for name, agree in AGREEMENTS.items():
         for place, there, expected in agree(deployed):
             yield f"{name}: {place} is {there!r}, expected {expected!r}"
