@@ -3,7 +3,7 @@
 import pytest
 
 from scripts import write_architecture
-from scripts.write_architecture import arrows, circle, nearest
+from scripts.write_architecture import Arrows, arrows, circle, nearest
 
 pytestmark = pytest.mark.slow
 
@@ -11,22 +11,28 @@ CLIENT = {"charts", "commands", "pod", "rehearsal", "stacks"}
 """What may import the benchmark: what runs it, and what counts or packs the prompts it sends."""
 
 
-def test_no_package_circle() -> None:
-    assert circle(arrows()) == []
+@pytest.fixture(scope="module")
+def imports() -> Arrows:
+    """What each package imports; reading the whole tree takes a second."""
+    return arrows()
+
+
+def test_no_package_circle(imports: Arrows) -> None:
+    assert circle(imports) == []
 
 
 @pytest.mark.parametrize("package", ["operate", "report"])
-def test_what_exists_is_asked_without_the_checks(package: str) -> None:
-    assert "preflight" not in arrows()[package]
+def test_what_exists_is_asked_without_the_checks(package: str, imports: Arrows) -> None:
+    assert "preflight" not in imports[package]
 
 
-def test_only_what_measures_imports_the_client() -> None:
-    assert {package for package, targets in arrows().items() if "benchmark" in targets} <= CLIENT
+def test_only_what_measures_imports_the_client(imports: Arrows) -> None:
+    assert {package for package, targets in imports.items() if "benchmark" in targets} <= CLIENT
 
 
-def test_the_domain_imports_neither_constructs_nor_charts() -> None:
-    inside = arrows().keys() - {*write_architecture.OUTSIDE.values()}
-    above = {package: arrows()[package] & {"app", "stacks", "constructs", "charts"} for package in inside}
+def test_the_domain_imports_neither_constructs_nor_charts(imports: Arrows) -> None:
+    inside = imports.keys() - {*write_architecture.OUTSIDE.values()}
+    above = {package: imports[package] & {"app", "stacks", "constructs", "charts"} for package in inside}
     assert {package: targets for package, targets in above.items() if targets} == {"commands": {"charts"}}
 
 

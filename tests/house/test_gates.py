@@ -16,6 +16,8 @@ BIN = Path(sys.executable).parent
 RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
+# The type checker takes minutes of a processor where several tests share it.
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "command", ["ruff check .", "ruff format --check .", f"basedpyright --pythonversion {RUNNING}"]
 )

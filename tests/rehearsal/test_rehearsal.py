@@ -17,7 +17,7 @@ from specdec.report import write
 from specdec.runs.manifest import RunManifest
 from specdec.runs.record import read_records
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 
 def children_of(marker: str) -> list[str]:
@@ -46,7 +46,7 @@ def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(900)
 def test_structured_prompts_gain_and_the_text_stays_the_same(tmp_path: Path) -> None:
     process = start(tmp_path, "--test-case", "repetition", "--test-case", "story")
@@ -84,7 +84,6 @@ def test_structured_prompts_gain_and_the_text_stays_the_same(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.glob("specdec-rehearsal-*")] == []
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_ctrl_c_while_measuring_leaves_nothing_running_and_keeps_the_records(tmp_path: Path) -> None:
     process = start(tmp_path, "--test-case", "story")
