@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from specdec.analysis.step_reading import read_steps
@@ -93,7 +94,7 @@ def acceptance(
             source, emitted, every = "server-per-request", sum(totals), sum(totals) - accepted
     if source is None or not every:
         return None
-    sizes = Counter(size for steps in read for size in steps.uncut)
+    sizes = Counter(chain.from_iterable(steps.uncut for steps in read))
     drafted = (
         drafted_steps(records, every=every, proposal=mean_proposal(counters)) if window is not None else None
     )

@@ -125,11 +125,10 @@ def shared_share(row: Sequence[LogRatio]) -> float:
     prompts does not show already: 0 where no block holds two prompts, ``1 / blocks`` where every block holds
     all.
     """
-    weights = _weights(row)
-    prompts = len(weights)
+    blocks, weights, prompts = _weights(row)
     if prompts < 2:
         return 1.0
-    columns = weights.sum(axis=0)
+    columns = np.bincount(blocks, weights)
     own = float((columns**2).sum()) / prompts**2
     seen = float((weights**2).sum() - (columns**2).sum() / prompts) / (prompts * (prompts - 1))
     return own - seen if own - seen > _ROUNDING else 0.0
@@ -193,10 +192,12 @@ def _numbered(labels: Sequence[object]) -> list[int]:
     return [known[label] for label in labels]
 
 
-def _weights(row: Sequence[LogRatio]) -> Floats:
-    """Share of each prompt's pairs (rows) in each block (columns)."""
-    prompts = _numbered([pair.prompt for pair in row])
-    blocks = _numbered([pair.block for pair in row])
-    counts = np.zeros((max(prompts) + 1, max(blocks) + 1))
-    np.add.at(counts, (prompts, blocks), 1)
-    return counts / counts.sum(axis=1, keepdims=True)
+def _weights(row: Sequence[LogRatio]) -> tuple[NDArray[np.int64], Floats, int]:
+    """Share of a prompt's pairs in a block, for each prompt and each block that it has pairs in: the blocks,
+    the shares, and the number of prompts. As a table this would be as large as all prompts times all blocks.
+    """
+    prompts = np.asarray(_numbered([pair.prompt for pair in row]))
+    blocks = np.asarray(_numbered([pair.block for pair in row]))
+    size = int(blocks.max()) + 1
+    cells, counts = np.unique(prompts * size + blocks, return_counts=True)
+    return cells % size, counts / np.bincount(prompts)[cells // size], int(prompts.max()) + 1

@@ -13,6 +13,7 @@ from specdec.analysis.verdict import Parity, Reason, Side
 from specdec.metrics.arrivals import tokens_per_arrival
 from specdec.metrics.tpot import tpot
 from specdec.runs.record import RequestRecord
+from specdec.runs.remembered import remembered
 
 SURVIVORS = 0.9
 """Share of a side's requests, and of the pairs, that must be fit to use: with more missing, what is left may
@@ -46,6 +47,11 @@ def unread(record: RequestRecord) -> bool:
     return record.unread is not None or (bool(record.output_tokens) and not record.text)
 
 
+@remembered
+def _ends_in_loop(record: RequestRecord) -> bool:
+    return loops(record.text)
+
+
 def side_of(requests: Sequence[RequestRecord]) -> Side:
     """What became of one side's requests.
 
@@ -56,7 +62,7 @@ def side_of(requests: Sequence[RequestRecord]) -> Side:
     return Side(
         requests=len(requests),
         ok=len(ok),
-        loops=sum(loops(record.text) for record in ok),
+        loops=sum(map(_ends_in_loop, ok)),
         outcomes=tuple(sorted(Counter(record.outcome for record in requests).items())),
     )
 

@@ -131,6 +131,9 @@ class RunJudge:
         self.all = [record for record in sent if record.lane == EXACT]
         self.ok = list(measured(self.all))
         self.by_row, self.ok_by_row = _by_row(self.all), _by_row(self.ok)
+        self.ok_of: dict[str, list[RequestRecord]] = {}
+        for record in self.ok:
+            self.ok_of.setdefault(record.variant, []).append(record)
         self.baselines = tuple(
             name for name, variant in manifest.variants.items() if variant.get("role") == "baseline"
         )
@@ -152,7 +155,7 @@ class RunJudge:
         """Measured requests of one variant, on one or all test cases."""
         if test_case is not None:
             return self.ok_by_row.get((variant, test_case), [])
-        return [record for record in self.ok if record.variant == variant]
+        return self.ok_of.get(variant, [])
 
     def is_merged(self, variant: str) -> bool:
         """Whether a variant's steps are larger than its window allows: its server joins them."""
@@ -246,7 +249,7 @@ class RunJudge:
             cost = token_cost(
                 records,
                 lost_seconds=self.lost_seconds(variant, case),
-                mean_in_flight=in_flight(self.of(variant)),
+                mean_in_flight=self.in_flight[variant],
                 price=self.price,
                 node_share=self.node_share(variant),
             )
@@ -270,6 +273,11 @@ class RunJudge:
             cost=cost,
         )
 
+    @functools.cached_property
+    def in_flight(self) -> Mapping[str, float | None]:
+        """Mean requests in flight while each variant was loaded."""
+        return {name: in_flight(self.of(name)) for name in self.manifest.variants}
+
     def lost_seconds(self, variant: str, case: str) -> float:
         """What the failed requests of a variant took."""
         asked = self.manifest.configuration.get("benchmark", {})
@@ -283,6 +291,7 @@ class RunJudge:
             if record.outcome != "ok"
         )
 
+    @functools.cached_property
     def rows(self) -> tuple[RowSource, ...]:
         """Each variant against the first baseline and, where another one is faster, against that too."""
         medians: dict[tuple[str, str], float] = {}
@@ -298,7 +307,7 @@ class RunJudge:
         """Every row, and what they know of each other; ``known`` where other rows are read with them."""
         return compare_rows(
             self.manifest,
-            self.rows(),
+            self.rows,
             self.by_row,
             known,
             self.rejoined,
@@ -310,7 +319,7 @@ class RunJudge:
     def shifted(self) -> Mapping[Hashable, Shift]:
         """Groups of rows whose ratio changed where the run was interrupted and resumed."""
         seams = self.manifest.seams
-        rows = [(row.group, row.alike) for row in self.rows()] if seams else []
+        rows = [(row.group, row.alike) for row in self.rows] if seams else []
         return shifts(rows, seams, level=JOINT_LEVEL, margin=MARGIN)
 
     def counts(self, row: RowSource) -> bool:
@@ -333,7 +342,7 @@ class RunJudge:
         for variant in self.manifest.variants:
             tpots = [m.tpot.mean for m in measurements if m.variant == variant and m.tpot is not None]
             records = self.of(variant)
-            flying = in_flight(records)
+            flying = self.in_flight[variant]
             settings = self.settings(variant)
             if not tpots or flying is None or settings is None:
                 continue

@@ -59,7 +59,7 @@ def read_together(judges: Mapping[float, RunJudge]) -> ReadTogether:
     that spread is learnt from the rows of the lowest load alone.
     """
     rows = [
-        [((row.variant, row.against), log_ratios(row.alike, TPOT.of)) for row in judge.rows()]
+        [((row.variant, row.against), log_ratios(row.alike, TPOT.of)) for row in judge.rows]
         for judge in judges.values()
     ]
     known = ReadTogether.of([pair for of_load in rows for pair in of_load])
@@ -156,7 +156,7 @@ class _Loads:
         judge = self.judges[load]
         return [
             _part(row, counts=judge.counts(row))
-            for row in judge.rows()
+            for row in judge.rows
             if row.variant == variant and row.best_baseline and judge.classes[row.test_case] == prompt_class
         ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -88,21 +89,15 @@ def observe(
     usable = convention.usable(window)
     rows: list[tuple[list[int], int, int, int, float, float]] = []
     sequences: list[tuple[tuple[int, ...], ...]] = []
-    for prompt in dict.fromkeys(record.prompt for record in variant):
-        plain = [
-            value for record in baseline if record.prompt == prompt and (value := TPOT.of(record)) is not None
-        ]
-        read = [
-            (record, steps)
-            for record in variant
-            if record.prompt == prompt and (steps := read_steps(record)) is not None
-        ]
+    plainly = _by_prompt(baseline)
+    for prompt, own in _by_prompt(variant).items():
+        plain = [value for record in plainly.get(prompt, ()) if (value := TPOT.of(record)) is not None]
+        read = [(record, steps) for record in own if (steps := read_steps(record)) is not None]
         if not plain or not read:
             continue
         sizes = [0] * (usable + 1)
-        for _, steps in read:
-            for size in steps.uncut:
-                sizes[min(max(size, 1), usable + 1) - 1] += 1
+        for size, times in Counter(size for _, steps in read for size in steps.uncut).items():
+            sizes[min(max(size, 1), usable + 1) - 1] += times
         count = sum(len(steps.tokens) for _, steps in read)
         records = [record for record, _ in read]
         drafted = (
@@ -133,8 +128,17 @@ def observe(
     )
 
 
+def _by_prompt(records: Sequence[RequestRecord]) -> dict[str, list[RequestRecord]]:
+    groups: dict[str, list[RequestRecord]] = {}
+    for record in records:
+        groups.setdefault(record.prompt, []).append(record)
+    return groups
+
+
 def _separate(sizes: Sequence[int], most: int) -> tuple[int, ...]:
     """Steps that reached the client together, told by being larger than one step can be, apart again."""
+    if not sizes or (max(sizes) <= most and min(sizes) >= 1):
+        return tuple(sizes)
     parts: list[int] = []
     for size in sizes:
         full, rest = divmod(max(size, 1), most)

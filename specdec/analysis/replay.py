@@ -11,7 +11,7 @@ positions: long steps hide the acceptance of easy stretches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,21 @@ Counts = NDArray[np.int64]
 UNKNOWN = -1
 
 
-def runs(bits: Bits) -> Counts:
+def runs(bits: Bits, lengths: Counts | None = None) -> Counts:
     """Proposals that would be kept in a row from each position, however large the window: the distance to the
     next wrong one, or to the end.
+
+    Args:
+        bits: of one text, or of texts one after the other.
+        lengths: positions of each text; by default they are one.
     """
     wrong = np.flatnonzero(~bits)
     places = np.arange(len(bits))
     following = np.searchsorted(wrong, places)
-    ends = np.append(wrong, len(bits))
-    result: Counts = ends[following] - places
+    ends = np.append(wrong, len(bits))[following]
+    if lengths is not None:
+        ends = np.minimum(ends, np.repeat(np.cumsum(lengths), lengths))
+    result: Counts = ends - places
     return result
 
 
@@ -58,6 +64,37 @@ def steps(kept: Sequence[int] | Counts, usable: int) -> list[int]:
     return sizes
 
 
+def counted_steps(kept: Counts, lengths: Counts, usable: Sequence[int]) -> tuple[Counts, Counts]:
+    """Steps of each text at each window, and of these the ones of one token: what ``steps`` has, counted for
+    many texts and windows at once.
+
+    Args:
+        kept: of the texts one after the other, see ``steps``.
+        lengths: positions of each text.
+        usable: of each window, see ``steps``.
+
+    Returns:
+        Two tables with one row per text and one column per window.
+    """
+    shape = len(lengths), len(usable)
+    count, single = (np.zeros(shape[0] * shape[1], dtype=np.int64) for _ in range(2))
+    ends = np.repeat(np.cumsum(lengths), shape[1])
+    places = ends - np.repeat(lengths, shape[1])
+    limits = np.tile(np.asarray(usable, dtype=np.int64), shape[0])
+    lanes = np.flatnonzero(places < ends)
+    places, ends, limits = places[lanes], ends[lanes], limits[lanes]
+    while len(lanes):
+        # The length limit cuts the last step.
+        sizes = np.minimum(np.minimum(kept[places], limits) + 1, ends - places)
+        count[lanes] += 1
+        single[lanes] += sizes == 1
+        places = places + sizes
+        going = places < ends
+        if not going.all():
+            lanes, places, ends, limits = lanes[going], places[going], ends[going], limits[going]
+    return count.reshape(shape), single.reshape(shape)
+
+
 def expected_steps(chance: NDArray[np.float64], usable: int) -> float:
     """Steps that are expected where each proposal is kept by chance, exactly: the sum of the chances that a
     step begins at a position.
@@ -82,22 +119,22 @@ def expected_steps(chance: NDArray[np.float64], usable: int) -> float:
     return float(begins[:length].sum())
 
 
-def reveal(sizes: Iterable[int], usable: int) -> NDArray[np.int8]:
+def reveal(sizes: Counts, usable: int, counts: Counts | None = None) -> NDArray[np.int8]:
     """What the measured steps of one window say about each position: 1 where a proposal was kept, 0 where it
     was wrong, ``UNKNOWN`` for the target's own token after a full window and at the end, where the limit cut
     the step.
 
     Args:
-        sizes: tokens of each step, in order.
+        sizes: tokens of each step, in order, of one text or of texts one after the other.
         usable: of the window that was measured.
+        counts: steps of each text; by default they are one.
     """
-    positions: list[int] = []
-    for size in sizes:
-        positions += [1] * (size - 1)
-        positions.append(0 if size <= usable else UNKNOWN)
-    if positions:
-        positions[-1] = UNKNOWN
-    return np.asarray(positions, dtype=np.int8)
+    positions = np.ones(int(sizes.sum()), dtype=np.int8)
+    lasts = np.cumsum(sizes) - 1
+    positions[lasts] = np.where(sizes <= usable, 0, UNKNOWN)
+    if len(sizes):
+        positions[lasts[-1:] if counts is None else lasts[np.cumsum(counts) - 1]] = UNKNOWN
+    return positions
 
 
 def fill(revealed: NDArray[np.int8], chance: NDArray[np.float64], rng: np.random.Generator) -> Bits:
@@ -112,21 +149,23 @@ def fill(revealed: NDArray[np.int8], chance: NDArray[np.float64], rng: np.random
     return bits
 
 
-def local_rate(revealed: NDArray[np.int8], *, reach: int = 16, prior: float = 0.5) -> NDArray[np.float64]:
+def local_rate(
+    revealed: NDArray[np.int8], lengths: Counts | None = None, *, reach: int = 16, prior: float = 0.5
+) -> NDArray[np.float64]:
     """Share of right proposals near each position: a full window is left for the same kind of stretch that it
     came through.
 
     Args:
         revealed: see ``reveal``.
+        lengths: positions of each text; by default they are one.
         reach: positions to each side that count.
         prior: counted as two further positions.
     """
-    known = (revealed != UNKNOWN).astype(np.float64)
-    right = (revealed == 1).astype(np.float64)
-    window = np.ones(2 * reach + 1)
-    near, hits = np.convolve(known, window, "same"), np.convolve(right, window, "same")
-    # "same" gives the longer of the two lengths.
-    start = max(0, (len(near) - len(revealed)) // 2)
-    part = slice(start, start + len(revealed))
-    rate: NDArray[np.float64] = (hits[part] + 2 * prior) / (near[part] + 2)
+    own = np.asarray([len(revealed)]) if lengths is None else lengths
+    ends = np.repeat(np.cumsum(own), own)
+    places = np.arange(len(revealed))
+    first = np.maximum(places - reach, ends - np.repeat(own, own))
+    last = np.minimum(places + reach + 1, ends)
+    known, right = (np.append(0, np.cumsum(part)) for part in (revealed != UNKNOWN, revealed == 1))
+    rate: NDArray[np.float64] = (right[last] - right[first] + 2 * prior) / (known[last] - known[first] + 2)
     return rate

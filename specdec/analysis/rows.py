@@ -97,8 +97,9 @@ class RowSource:
         every: Records,
         followed: Sequence[Followed] = (),
         shifted: Mapping[Hashable, Shift] = _NO_SHIFTS,
+        text: Parity | None = None,
     ) -> list[Reason]:
-        """Why the row does not count, or counts with a note."""
+        """Why the row does not count, or counts with a note; ``text`` is its parity where that is known."""
         ours, theirs = manifest.variants[self.against], manifest.variants[self.variant]
         baseline, variant = self.requests(every)
         shift = shifted.get(self.group)
@@ -109,7 +110,7 @@ class RowSource:
                 prompt_class=next((r.prompt_class for r in (*baseline, *variant)), ""),
                 alike=self.alike,
                 apart=self.apart,
-                parity=self.parity(every, followed),
+                parity=text or self.parity(every, followed),
                 models=(ours.get("model"), theirs.get("model")),
                 same_server=bool(ours.get("url"))
                 and all(ours.get(key) == theirs.get(key) for key in _ADDRESS),
@@ -244,7 +245,7 @@ def _comparison(
     known = (noise, check.floor if check else None)
     floor = max((each for each in known if each is not None), default=None)
     decision: Decision = settled(tpot, check, noise) if complete else "undecided"
-    said = source.reasons(manifest, every, followed, shifted)
+    said = source.reasons(manifest, every, followed, shifted, text)
     if complete and tpot and floor and decision != decide(tpot.interval):
         says = f"the baseline differs from itself by up to {floor - 1:.1%}, which is as much"
         said.append(Reason("within noise", False, says))

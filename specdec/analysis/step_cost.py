@@ -33,8 +33,12 @@ NOISE = 0.03
 """How far a measured step cost may be off, as a share of it: what a shape misses by less speaks little
 against it."""
 
-Shape = Callable[[Floats], Floats]
-"""Extra cost at some windows, up to a factor."""
+Draw = Callable[[np.random.Generator, float], tuple[float, ...]]
+"""Draws the parameters of a shape, given the mean measured window."""
+
+Shape = Callable[..., Floats]
+"""Extra cost at some windows, up to a factor: windows in a row, and each parameter as a column of drawn
+ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +77,55 @@ def fit_cost(
     fixed, slope = _line(at, point) if several else (0.0, float(point.mean() / at.mean()))
     line = 1 + fixed + slope * wanted
     kinds: NDArray[np.int64] = rng.choice(
-        len(_MAKERS), size=len(drawn), p=[LINEAR_SHARE, *[(1 - LINEAR_SHARE) / 3] * 3]
+        len(_SHAPES), size=len(drawn), p=[LINEAR_SHARE, *[(1 - LINEAR_SHARE) / 3] * 3]
     )
-    shapes: list[Shape] = [_MAKERS[int(kind)](rng, float(at.mean())) for kind in kinds]
-    if not shapes:
+    count = len(kinds)
+    if not count:
         return StepCost(line, np.empty((0, len(wanted))), kinds, fixed, slope)
+    there, elsewhere = _heights(kinds, at, wanted, rng)
     if several:
-        rows = np.asarray([1 + _factor(shape, at, point) * shape(wanted) for shape in shapes])
-        missed = np.asarray(
-            [_factor(shape, at, point) * shape(at) - point for shape in shapes] + [fixed + slope * at - point]
-        )
+        factors = _factors(there, point)
+        missed = np.vstack([factors * there - point, fixed + slope * at - point])
         fits = np.exp(-0.5 * ((missed / (NOISE * (1 + point))) ** 2).sum(axis=1))
         # The line stands for all the lines that were drawn: with several windows its fixed part is fitted.
-        share = np.append(np.full(len(shapes), 1 / len(shapes)), LINEAR_SHARE) * fits
-        share = share / share.sum() if share.sum() > 0 else np.append(np.zeros(len(shapes)), 1.0)
-        estimate = share @ np.vstack([rows, line])
+        share = np.append(np.full(count, 1 / count), LINEAR_SHARE) * fits
+        share = share / share.sum() if share.sum() > 0 else np.append(np.zeros(count), 1.0)
+        estimate = share @ np.vstack([1 + factors * elsewhere, line])
         chosen = rng.choice(len(share), size=len(drawn), p=share)
     else:
-        estimate, chosen = line, np.arange(len(shapes))
-    draws = np.empty((len(drawn), len(wanted)))
-    for number, (choice, value) in enumerate(zip(chosen, drawn, strict=True)):
-        if choice == len(shapes):
-            f, c = _line(at, value)
-            draws[number] = 1 + f + c * wanted
-        else:
-            draws[number] = 1 + _factor(shapes[choice], at, value) * shapes[choice](wanted)
+        estimate, chosen = line, np.arange(count)
+    shaped = np.minimum(chosen, count - 1)
+    draws: Floats = 1 + _factors(there[shaped], drawn) * elsewhere[shaped]
+    for number in np.flatnonzero(chosen == count):
+        f, c = _line(at, drawn[number])
+        draws[number] = 1 + f + c * wanted
     return StepCost(estimate, draws, np.append(kinds, 0)[chosen], fixed, slope)
+
+
+def _heights(
+    kinds: NDArray[np.int64], at: Floats, wanted: Floats, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Extra cost of drawn shapes, one per row, up to a factor: at the measured windows and at the wanted
+    ones.
+    """
+    reference = float(at.mean())
+    drawn = [_SHAPES[int(kind)][0](rng, reference) for kind in kinds]
+    there, elsewhere = np.empty((len(kinds), len(at))), np.empty((len(kinds), len(wanted)))
+    for kind in set(kinds.tolist()):
+        rows = np.flatnonzero(kinds == kind)
+        parameters = np.asarray([drawn[row] for row in rows]).T[:, :, None]
+        shape: Shape = _SHAPES[kind][1]
+        there[rows], elsewhere[rows] = shape(at, *parameters), shape(wanted, *parameters)
+    return there, elsewhere
+
+
+def _factors(heights: Floats, extra: Floats) -> Floats:
+    """By least squares, never below 0: what each row of heights is to be multiplied with to give the extra
+    cost.
+    """
+    fitted = (heights * extra).sum(axis=1) / np.square(heights).sum(axis=1)
+    factors: Floats = np.maximum(0.0, fitted)[:, None]
+    return factors
 
 
 def bucket(tokens: Floats) -> Floats:
@@ -107,33 +134,48 @@ def bucket(tokens: Floats) -> Floats:
     return result
 
 
-def _linear(rng: np.random.Generator, reference: float) -> Shape:
+def _draw_linear(rng: np.random.Generator, reference: float) -> tuple[float, ...]:
     share = rng.uniform(0, FIXED_SHARE)
-    return lambda k: share * reference + (1 - share) * k
+    return share * reference, share
 
 
-def _bucketed(rng: np.random.Generator, _: float) -> Shape:
+def _linear(k: Floats, fixed: Floats, share: Floats) -> Floats:
+    return fixed + (1 - share) * k
+
+
+def _draw_bucketed(rng: np.random.Generator, _: float) -> tuple[float, ...]:
     # The draft's own passes are as many as positions; verification takes k or k + 1 tokens.
-    drafting, bonus = rng.uniform(0, 0.5), rng.integers(0, 2)
-    return lambda k: drafting * k + (1 - drafting) * (bucket(k + bonus) - (1 - bonus) * 0.5)
+    return rng.uniform(0, 0.5), float(rng.integers(0, 2))
 
 
-def _knee(rng: np.random.Generator, _: float) -> Shape:
-    place, factor = rng.uniform(2, 12), rng.uniform(1, 6)
-    return lambda k: k + factor * np.maximum(k - place, 0)
+def _bucketed(k: Floats, drafting: Floats, bonus: Floats) -> Floats:
+    return drafting * k + (1 - drafting) * (bucket(k + bonus) - (1 - bonus) * 0.5)
 
 
-def _saturating(rng: np.random.Generator, _: float) -> Shape:
-    reach = rng.uniform(1.5, 12)
-    return lambda k: 1 - np.exp(-k / reach)
+def _draw_knee(rng: np.random.Generator, _: float) -> tuple[float, ...]:
+    return rng.uniform(2, 12), rng.uniform(1, 6)
 
 
-_MAKERS: tuple[Callable[[np.random.Generator, float], Shape], ...] = (_linear, _bucketed, _knee, _saturating)
+def _knee(k: Floats, place: Floats, factor: Floats) -> Floats:
+    above: Floats = np.maximum(k - place, 0)
+    return k + factor * above
 
 
-def _factor(shape: Shape, at: Floats, extra: Floats) -> float:
-    values = shape(at)
-    return max(0.0, float(values @ extra / (values @ values)))
+def _draw_saturating(rng: np.random.Generator, _: float) -> tuple[float, ...]:
+    return (rng.uniform(1.5, 12),)
+
+
+def _saturating(k: Floats, reach: Floats) -> Floats:
+    risen: Floats = 1 - np.exp(-k / reach)
+    return risen
+
+
+_SHAPES: tuple[tuple[Draw, Shape], ...] = (
+    (_draw_linear, _linear),
+    (_draw_bucketed, _bucketed),
+    (_draw_knee, _knee),
+    (_draw_saturating, _saturating),
+)
 
 
 def _line(at: Floats, extra: Floats) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from specdec.analysis.verdict import StepSource
 from specdec.metrics.steps import step_starts
 from specdec.metrics.tokens_per_step import tokens_per_step
 from specdec.runs.record import RequestRecord
+from specdec.runs.remembered import remembered
 
 MERGED = 1.05
 """Tokens per step of a plain variant above which its server joins the tokens of several steps: then no step
@@ -45,6 +46,7 @@ class Steps:
         return self.tokens[:-1] if len(self.tokens) > 1 else self.tokens
 
 
+@remembered
 def read_steps(record: RequestRecord) -> Steps | None:
     """The steps of one request; None without token counts per chunk or without a second step."""
     if record.chunk_tokens is None:
@@ -52,8 +54,10 @@ def read_steps(record: RequestRecord) -> Steps | None:
     starts = step_starts(record)
     if len(starts) < 2:
         return None
-    ends = [record.chunk_tokens[start - 1] for start in starts[1:]] + [record.chunk_tokens[-1]]
-    times = record.chunk_times
+    times, counts = record.chunk_times, record.chunk_tokens
+    ends: Sequence[int] = counts
+    if len(starts) < len(counts):
+        ends = [counts[start - 1] for start in starts[1:]] + [counts[-1]]
     return Steps(tuple(map(sub, ends[1:], ends)), times[starts[-1]] - times[0])
 
 

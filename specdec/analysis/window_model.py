@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specdec.analysis.conventions import Floats
 from specdec.analysis.observation import Observation, resampled
-from specdec.analysis.replay import fill, local_rate, reveal, runs, steps
+from specdec.analysis.replay import counted_steps, fill, local_rate, reveal, runs
 from specdec.analysis.step_cost import StepCost, fit_cost
 from specdec.catalog.conventions import Convention
 
@@ -113,13 +114,14 @@ def fit(
         np.random.default_rng([seed, 1]),
     )
     counted = [_replayed(observation, convention, windows, rng) for observation in observations]
+    shares = [_plain_share(observation) for observation in observations]
     columns: list[tuple[Floats, Floats]] = []
     for place, window in enumerate(windows):
         number = _source(window, [observation.window for observation in observations])
         weight, observation = pairs[number]
         tokens = weight @ observation.tokens
         sizes, single = counted[number][0][:, place], counted[number][1][:, place]
-        plain = single * _plain_share(observation)
+        plain = single * shares[number]
         columns.append((weight @ sizes / tokens, weight @ plain / tokens))
     first = observations[0]
     return Model(
@@ -152,30 +154,38 @@ def _replayed(
     # Many requests average what is drawn by themselves; a few are drawn several times.
     asked = sum(len(requests) for requests in observation.sequences)
     fills = max(1, min(FILLS, ENOUGH_FILLED // max(1, asked)))
-    for row, requests in enumerate(observation.sequences):
-        for sizes in requests:
-            revealed = reveal(sizes, usable)
-            chance = local_rate(revealed, prior=prior)
-            for place, window in enumerate(windows):
-                if window == observation.window:
-                    count[row, place] += len(sizes)
-                    single[row, place] += sum(size == 1 for size in sizes)
-            for _ in range(fills):
-                kept = runs(fill(revealed, chance, rng))
-                for place, window in enumerate(windows):
-                    if window != observation.window:
-                        emitted = steps(kept, convention.usable(window))
-                        count[row, place] += len(emitted) / fills
-                        single[row, place] += emitted.count(1) / fills
+    texts = [
+        (row, sizes)
+        for row, requests in enumerate(observation.sequences)
+        for sizes in requests
+        for _ in range(fills)
+    ]
+    rows = [row for row, _ in texts]
+    counts = np.asarray([len(sizes) for _, sizes in texts])
+    flat = np.fromiter(chain.from_iterable(sizes for _, sizes in texts), dtype=np.int64)
+    lengths = np.add.reduceat(flat, np.cumsum(counts) - counts)
+    revealed = reveal(flat, usable, counts)
+    kept = runs(fill(revealed, local_rate(revealed, lengths, prior=prior), rng), lengths)
+    other = [place for place, window in enumerate(windows) if window != observation.window]
+    replayed = counted_steps(kept, lengths, [convention.usable(windows[place]) for place in other])
+    for total, part in zip((count, single), replayed, strict=True):
+        for column, place in enumerate(other):
+            total[:, place] = np.bincount(rows, part[:, column], minlength=len(total)) / fills
+    for place in set(range(len(windows))) - set(other):
+        count[:, place] = [sum(map(len, requests)) for requests in observation.sequences]
+        single[:, place] = _single(observation)
     return count, single
+
+
+def _single(observation: Observation) -> list[int]:
+    """Steps of one token by prompt."""
+    return [sum(sizes.count(1) for sizes in requests) for requests in observation.sequences]
 
 
 def _plain_share(observation: Observation) -> Floats:
     """Of each prompt's steps of one token, the share that had nothing to verify."""
-    single: Floats = np.zeros(len(observation.sequences))
-    for row, requests in enumerate(observation.sequences):
-        single[row] = sum(size == 1 for sizes in requests for size in sizes)
-    share: Floats = np.minimum(1.0, (observation.steps - observation.drafted) / np.maximum(single, 1.0))
+    single = np.maximum(_single(observation), 1.0)
+    share: Floats = np.minimum(1.0, (observation.steps - observation.drafted) / single)
     return share
 
 

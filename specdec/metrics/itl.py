@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import sub
+
 from specdec.metrics.arrivals import arrivals, came_at_once
 from specdec.metrics.definition import Metric
 from specdec.runs.record import RequestRecord
@@ -17,23 +19,25 @@ def itl_samples(record: RequestRecord) -> list[tuple[float, int]]:
     """
     if record.chunk_tokens is None or came_at_once(record):
         return []
-    starts = arrivals(record)
-    times = [record.chunk_times[j] for j in starts]
-    counts = [record.chunk_tokens[j - 1] for j in starts[1:]] + [record.chunk_tokens[-1]]
-    return [
-        ((times[j] - times[j - 1]) / (counts[j] - counts[j - 1]), counts[j] - counts[j - 1])
-        for j in range(1, len(times))
-    ]
+    starts, times, counts = arrivals(record), record.chunk_times, record.chunk_tokens
+    if len(starts) < len(times):
+        times = tuple(times[j] for j in starts)
+        counts = (*(counts[j - 1] for j in starts[1:]), counts[-1])
+    sizes = list(map(sub, counts[1:], counts))
+    return [(gap / size, size) for gap, size in zip(map(sub, times[1:], times), sizes, strict=True)]
 
 
 def itl(record: RequestRecord) -> float | None:
     """Median over the tokens of one request of the amortised inter-token latency, seconds; None without
     per-chunk counts.
     """
-    samples = sorted(itl_samples(record))
-    half = sum(tokens for _, tokens in samples) / 2
-    passed = 0
-    for value, tokens in samples:
+    samples = itl_samples(record)
+    total = sum(tokens for _, tokens in samples)
+    if samples and total == len(samples):
+        # One token each, as of every plain stream: the middle one, without sorting pairs.
+        return sorted(value for value, _ in samples)[(total + 1) // 2 - 1]
+    half, passed = total / 2, 0
+    for value, tokens in sorted(samples):
         passed += tokens
         if passed >= half:
             return value

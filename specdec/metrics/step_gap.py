@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from operator import sub
 
 from specdec.metrics.arrivals import came_at_once
 from specdec.metrics.definition import Metric
@@ -12,8 +12,9 @@ from specdec.runs.record import RequestRecord
 
 def step_gaps(record: RequestRecord) -> list[float]:
     """Seconds from the first chunk of each step to that of the next."""
-    starts = [record.chunk_times[j] for j in step_starts(record)]
-    return [b - a for a, b in pairwise(starts)]
+    places, times = step_starts(record), record.chunk_times
+    starts = times if len(places) == len(times) else [times[j] for j in places]
+    return list(map(sub, starts[1:], starts))
 
 
 def step_gap(record: RequestRecord) -> float | None:

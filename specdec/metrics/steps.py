@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from operator import sub
 
+from specdec.metrics.arrivals import first_places
 from specdec.runs.record import RequestRecord
+from specdec.runs.remembered import remembered
 
 BURST = 0.2
 """Share of the typical gap below which two chunks may belong to one step."""
@@ -38,6 +40,7 @@ def typical_gap(times: tuple[float, ...]) -> float:
     return 0.0
 
 
+@remembered
 def step_starts(record: RequestRecord) -> tuple[int, ...]:
     """Indexes of the chunks that begin a step, 0 among them.
 
@@ -51,15 +54,17 @@ def step_starts(record: RequestRecord) -> tuple[int, ...]:
     plain variant, whose tokens per step must be 1, that shows.
     """
     times = record.chunk_times
-    every = tuple(range(len(times)))
+    every = first_places(len(times))
     counts = record.chunk_tokens or ()
     multiple = sum(map((1).__lt__, map(sub, counts[1:], counts)))
     if record.token_source == "server-timings" or multiple > MULTIPLE * len(times):
         return every
-    shortest = BURST * typical_gap(times)
     gaps = list(map(sub, times[1:], times))
-    # Most streams have no short gap at all, and a run has millions of gaps.
-    if not gaps or min(gaps) >= shortest:
+    # Most streams have no short gap at all, which shows without sorting them, and a run has millions of gaps.
+    if not gaps or min(gaps) >= BURST * max(gaps):
+        return every
+    shortest = BURST * typical_gap(times)
+    if min(gaps) >= shortest:
         return every
     starts = (0, *(place for place, gap in enumerate(gaps, 1) if gap >= shortest))
     return starts if len(every) - len(starts) >= BURSTS * (len(every) - 1) else every

@@ -5,6 +5,7 @@ from __future__ import annotations
 from specdec.metrics.arrivals import FASTEST, first_arrival, last_arrival
 from specdec.metrics.definition import Metric
 from specdec.runs.record import TOTAL_ONLY, RequestRecord
+from specdec.runs.remembered import remembered
 
 
 def tokens_after_first_chunk(record: RequestRecord) -> int | None:
@@ -21,6 +22,7 @@ def tokens_after_first_chunk(record: RequestRecord) -> int | None:
     return record.output_tokens - 1
 
 
+@remembered
 def tpot(record: RequestRecord) -> float | None:
     """Seconds per token between the first and the last arrival: ``(t_m - t_1) / (C_m - C_1)``.
 

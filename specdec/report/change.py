@@ -182,7 +182,7 @@ def _median(trace: Trace, row: Row) -> Number | None:
     return trace.number(f"tpot/{row.variant}/{row.name}", tpot, "s", milliseconds(tpot), how, lines)
 
 
-def _lines(trace: Trace, row: Row) -> list[int]:
+def _lines(trace: Trace, row: Row) -> Sequence[int]:
     if row.load is None:
         return trace.measured(row.test_case, row.variant)
     return trace.at_load(row.load, [row.test_case], row.variant)

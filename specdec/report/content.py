@@ -12,6 +12,9 @@ from specdec.report.numbers import Number
 
 Tone = Literal["plain", "good", "bad", "quiet"]
 
+MOST_ROWS = 40
+"""Rows of a table that are shown at once; a longer one is opened on demand, in pages of so many."""
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -152,6 +155,24 @@ def told(table: Table) -> Table:
     ]
     rows = tuple(tuple(row[place] for place in kept) for row in table.rows)
     return Table(table.caption, tuple(table.columns[place] for place in kept), rows)
+
+
+def pages(table: Table) -> tuple[Table, ...]:
+    """A table as pages of at most ``MOST_ROWS`` rows, each named by its rows; one that is no longer as it
+    is.
+    """
+    count = len(table.rows)
+    if count <= MOST_ROWS:
+        return (table,)
+    starts = range(0, count, MOST_ROWS)
+    return tuple(
+        Table(
+            f"{table.caption}: rows {start + 1} to {min(start + MOST_ROWS, count)} of {count}",
+            table.columns,
+            table.rows[start : start + MOST_ROWS],
+        )
+        for start in starts
+    )
 
 
 def cell(*parts: Part | None, tone: Tone = "plain", code: bool = False) -> Cell:

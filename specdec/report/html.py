@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from specdec.report.content import Content, parts
+from specdec.report.content import Content, pages, parts
 from specdec.report.numbers import Number
-
-MOST_ROWS = 40
-"""Rows of a table that are shown at once; a longer one is opened on demand."""
 
 
 class _Lines:
@@ -42,4 +39,4 @@ def render(report: Content, digest: str | None) -> str:
     )
     template = environment.from_string((templates / "report.html").read_text(encoding="utf-8"))
     css = Markup((templates / "report.css").read_text(encoding="utf-8").strip())  # noqa: S704 - our own file
-    return template.render(report=report, css=css, parts=parts, digest=digest, lines=_Lines(), most=MOST_ROWS)
+    return template.render(report=report, css=css, parts=parts, digest=digest, lines=_Lines(), pages=pages)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import re
+from collections.abc import Sequence
 
-from specdec.report.content import Cell, Command, Content, Part, Table, Text, parts, shown
+from specdec.report.content import Cell, Command, Content, Part, Table, Text, pages, parts, shown
 
 
 def render(report: Content, digest: str | None) -> str:
@@ -24,9 +26,9 @@ def render(report: Content, digest: str | None) -> str:
         blocks += [_text(paragraph) for paragraph in section.paragraphs]
         if section.points:
             blocks.append("\n".join(f"- {_text(point)}" for point in section.points))
-        blocks += [_table(table) for table in section.tables]
+        blocks += _tables(section.tables)
         for fold in section.folds:
-            blocks += [f"### {_escape(fold.title)}", *(_table(table) for table in fold.tables)]
+            blocks += _folded(fold.title, _tables(fold.tables))
     if digest is None:
         return "\n\n".join(blocks) + "\n"
     blocks.append(
@@ -36,6 +38,21 @@ def render(report: Content, digest: str | None) -> str:
     if report.foot:
         blocks.append(_escape(report.foot))
     return "\n\n".join(blocks) + "\n"
+
+
+def _tables(tables: Sequence[Table]) -> list[str]:
+    """Tables one after the other; the pages of a long one are opened on demand."""
+    blocks: list[str] = []
+    for table in tables:
+        parts_ = pages(table)
+        for page in parts_:
+            blocks += [_table(page)] if len(parts_) == 1 else _folded(page.caption, [_table(page)])
+    return blocks
+
+
+def _folded(title: str, blocks: Sequence[str]) -> list[str]:
+    """Blocks that are opened on demand where Markdown is shown as a page, as on GitHub and GitLab."""
+    return ["<details>", f"<summary>{html.escape(title, quote=False)}</summary>", *blocks, "</details>"]
 
 
 def _table(table: Table) -> str:

@@ -71,9 +71,11 @@ class Trace:
     load: float | None = None
     numbers: dict[str, Number] = field(default_factory=dict[str, Number])
     _places: dict[tuple[str, str, str], list[int]] = field(init=False, repr=False)
+    _measured: dict[tuple[str | None, tuple[str, ...]], tuple[int, ...]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._places = {}
+        self._measured = {}
         for line, record in enumerate(self.records, 1):
             if record.lane == LANE and not record.warmup and self.load in (None, record.load):
                 key = record.variant, record.test_case, record.outcome
@@ -89,15 +91,23 @@ class Trace:
             raise ValueError(f"two different numbers are called {key!r}: {known.shown} and {made.shown}")
         return known
 
-    def measured(self, test_case: str | None, *variants: str) -> list[int]:
+    def measured(self, test_case: str | None, *variants: str) -> tuple[int, ...]:
         """Lines that metrics are made of: ended ``ok`` in the exact lane, not warm-up. None for all test
         cases.
         """
-        return self._lines(
-            lambda variant, case, outcome: (
-                outcome == "ok" and variant in variants and test_case in (None, case)
+        key = test_case, variants
+        if key not in self._measured:
+            known = (
+                [self._places.get((variant, test_case, "ok"), []) for variant in set(variants)]
+                if test_case is not None
+                else [
+                    lines
+                    for (variant, _, outcome), lines in self._places.items()
+                    if outcome == "ok" and variant in variants
+                ]
             )
-        )
+            self._measured[key] = tuple(sorted(line for lines in known for line in lines))
+        return self._measured[key]
 
     def at_load(self, load: float, test_cases: Collection[str] | None, *variants: str) -> list[int]:
         """Lines as ``measured`` gives them, at one load of several; None for all test cases."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from specdec import console
 from specdec.metrics import E2E, STEP_GAP, SYSTEM_THROUGHPUT, TOKENS_PER_STEP, TPOT, TTFT
+from specdec.report.content import MOST_ROWS
 from specdec.text import printable
 
 _COLUMNS = (
@@ -29,10 +30,11 @@ def show(summary: dict[str, Any]) -> None:
 def as_table(summary: dict[str, Any], *, width: int | None = None) -> str:
     """The summary as a table: one line per test case and variant, with a dash for unknown values."""
     variants: dict[str, Any] = summary["variants"]
-    cases = dict.fromkeys(case for entry in variants.values() for case in entry["test_cases"])
+    cases = list(dict.fromkeys(case for entry in variants.values() for case in entry["test_cases"]))
     rows: list[list[str]] = []
     totals = [None] if all("all" in entry for entry in variants.values()) else []
-    for case in [*cases, *totals]:
+    folded = bool(width and totals) and len(cases) * len(variants) > MOST_ROWS
+    for case in [*([] if folded else cases), *totals]:
         for variant, entry in variants.items():
             values: dict[str, Any] = (
                 entry["all"] if case is None else entry["test_cases"].get(case, {"outcomes": {}})
@@ -52,6 +54,8 @@ def as_table(summary: dict[str, Any], *, width: int | None = None) -> str:
         ),
     ]
     lines = [console.table(columns, rows, width=width)]
+    if folded:
+        lines.append(f"{len(cases)} test cases; specdec report shows each")
     for variant, entry in variants.items():
         counted = entry["server_counters"]
         server = f"server counters {counted['source']}" if counted else "server counters not reported"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from specdec import console
 from specdec.analysis.compare import Change
 from specdec.analysis.load_sentences import shown as load_shown
 from specdec.analysis.regression import Regression
-from specdec.analysis.verdict import LoadVerdict, Measurement, PairedRatio, Verdict
+from specdec.analysis.verdict import Comparison, LoadVerdict, Measurement, PairedRatio, Verdict
 from specdec.console import WIDTH, Column, Styled
+from specdec.report.content import MOST_ROWS
 from specdec.report.headline import headline
 from specdec.report.numbers import decimals, dollars, milliseconds, sentence, times
 
+_DECIDED = ("helps", "hurts")
 _STYLES = {"helps": "bold green", "hurts": "bold red", "no difference": "dim", "undecided": "dim"}
 
 
@@ -34,9 +37,9 @@ def render(verdict: Verdict, *, colour: bool = False, width: int = WIDTH) -> str
     if complete and verdict.loads is not None:
         columns, rows = _over_load(verdict.loads)
     elif complete and verdict.comparisons:
-        columns, rows = _comparisons(verdict)
+        columns, rows = _classes(verdict) if _is_long(verdict) else _comparisons(verdict)
     else:
-        columns, rows = _measurements(verdict)
+        columns, rows = _measured_classes(verdict) if _is_long(verdict) else _measurements(verdict)
     parts = [
         console.paragraph(Styled(top.do, "bold"), width=width, colours=colour),
         *([console.paragraph(Styled(top.sure), width=width, colours=colour)] if top.sure else []),
@@ -68,9 +71,18 @@ def render_change(
         ]
         for row in change.rows
     ]
+    more: list[str] = []
+    if len(rows) > MOST_ROWS:
+        # What is decided comes first.
+        order = sorted(range(len(rows)), key=lambda place: change.rows[place].decision not in _DECIDED)
+        rows = [rows[place] for place in order[:MOST_ROWS]]
+        left = len(order) - MOST_ROWS
+        more = [
+            console.paragraph(Styled(f"{left} more rows are in the files of this comparison."), width=width)
+        ]
     headline = console.paragraph(Styled(change.sentence, "bold"), width=width, colours=colour)
     lines = [console.paragraph(Styled(f"worse: {entry}"), width=width, colours=colour) for entry in worse]
-    return "\n".join([headline, *_table(columns, rows, colour, width), *lines]) + "\n"
+    return "\n".join([headline, *_table(columns, rows, colour, width), *more, *lines]) + "\n"
 
 
 Rows = list[list[str | Styled]]
@@ -110,6 +122,81 @@ def _comparisons(verdict: Verdict) -> tuple[list[Column], Rows]:
                 Styled(c.decision if c.counts else f"{c.decision} *", style),
             ]
         )
+    return columns, rows
+
+
+def _is_long(verdict: Verdict) -> bool:
+    rows = (
+        verdict.comparisons if verdict.status == "complete" and verdict.comparisons else verdict.measurements
+    )
+    return verdict.loads is None and len(rows) > MOST_ROWS
+
+
+def _classes(verdict: Verdict) -> tuple[list[Column], Rows]:
+    """The comparisons of many test cases, folded by class of prompts."""
+    groups: dict[tuple[str, str], list[Comparison]] = {}
+    for c in verdict.comparisons:
+        if c.best_baseline:
+            groups.setdefault((c.prompt_class, c.variant), []).append(c)
+    several = len({variant for _, variant in groups}) > 1
+    summaries = {(summary.prompt_class, summary.variant): summary for summary in verdict.classes}
+    heads = (
+        "test\ncases",
+        "help",
+        "hurt",
+        "no dif-\nference",
+        "un-\ndecided",
+        "do not\ncount",
+        "speed-up\n(interval)",
+        "tokens\nper step",
+    )
+    columns = [
+        Column("class", fold=True),
+        *([Column("variant", fold=True)] if several else []),
+        *(Column(head, right=True) for head in heads),
+        Column("verdict", fold=True),
+    ]
+    rows: Rows = []
+    for (prompt_class, variant), members in groups.items():
+        counts = Counter(c.decision for c in members if c.counts)
+        summary = summaries.get((prompt_class, variant))
+        decision = summary.decision if summary else "undecided"
+        steps = summary.tokens_per_step if summary else None
+        rows.append(
+            [
+                prompt_class,
+                *([variant] if several else []),
+                str(len(members)),
+                *(str(counts[word]) for word in ("helps", "hurts", "no difference", "undecided")),
+                str(len(members) - counts.total()),
+                Styled(_ratio(summary.tpot if summary else None), _STYLES[decision]),
+                decimals(steps) if steps is not None else "n/a",
+                Styled(decision, _STYLES[decision]),
+            ]
+        )
+    return columns, rows
+
+
+def _measured_classes(verdict: Verdict) -> tuple[list[Column], Rows]:
+    """The measurements of many test cases, folded by class of prompts."""
+    groups: dict[tuple[str, str], list[Measurement]] = {}
+    for m in verdict.measurements:
+        groups.setdefault((m.prompt_class, m.variant), []).append(m)
+    columns = [
+        Column("class", fold=True),
+        Column("variant", fold=True),
+        *(Column(head, right=True) for head in ("test cases", "requests ok", "failed")),
+    ]
+    rows: Rows = [
+        [
+            prompt_class,
+            variant,
+            str(len(members)),
+            str(sum(count for m in members for outcome, count in m.outcomes if outcome == "ok")),
+            str(sum(m.failures for m in members)),
+        ]
+        for (prompt_class, variant), members in groups.items()
+    ]
     return columns, rows
 
 
@@ -155,7 +242,10 @@ def _measurements(verdict: Verdict) -> tuple[list[Column], Rows]:
 
 def _notes(verdict: Verdict) -> list[str]:
     notes = [sentence(a.says) for a in verdict.windows if a.test_case is None]
-    if verdict.status == "complete" and verdict.loads is None and verdict.comparisons:
+    if _is_long(verdict):
+        count = len(verdict.test_cases)
+        notes.insert(0, f"{count} test cases are folded by class; report.html and report.md show each.")
+    elif verdict.status == "complete" and verdict.loads is None and verdict.comparisons:
         notes.append(
             "The speed-up is the mean over prompts, each compared with itself; it is not the ratio of the"
             " medians beside it."

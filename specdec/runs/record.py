@@ -71,7 +71,7 @@ class ServerSpeculation:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class RequestRecord:
     """One request of one run.
 
@@ -164,7 +164,7 @@ class RequestRecord:
     def to_json(self) -> str:
         """One line of ``records.jsonl``, without the newline."""
         # Not ``asdict``, which copies every number: many records end at once, and streams wait meanwhile.
-        fields = {name: getattr(self, name) for name in self.__slots__}
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if self.server is not None:
             fields["server"] = dataclasses.asdict(self.server)
         return json_of(fields)
@@ -190,7 +190,7 @@ def _require_order(record: RequestRecord) -> None:
             raise ValueError(f"{name} has {len(values)} values, and chunk_times has {len(times)}")
     if times and not (
         times[0] > 0
-        and all(map(math.isfinite, times))
+        and math.isfinite(times[-1])
         and all(map(operator.le, times, itertools.islice(times, 1, None)))
     ):
         raise ValueError(f"chunk_times = {reprlib.repr(times)} are not ascending seconds above 0")

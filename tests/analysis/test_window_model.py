@@ -11,7 +11,7 @@ from scripts.tune_proof import COSTS, KINDS, outcomes, walk
 from specdec.analysis.choice import CLOSE, Measured, advise
 from specdec.analysis.constant_acceptance import acceptance_for, best_speedup, break_even, constant_tokens
 from specdec.analysis.observation import Observation, observe
-from specdec.analysis.replay import UNKNOWN, reveal, runs, steps
+from specdec.analysis.replay import UNKNOWN, counted_steps, local_rate, reveal, runs, steps
 from specdec.analysis.step_cost import bucket, fit_cost
 from specdec.analysis.window_model import LARGEST, Model, fit
 from specdec.catalog.conventions import NXDI_FUSED, TEXTBOOK, Convention
@@ -204,4 +204,30 @@ def test_measured_steps_reveal_all_but_the_targets_own_tokens() -> None:
     bits = [True, True, False, True, True, True, True, False, True, False]
     sizes = walk(bits, 3)
     assert sizes == [3, 4, 1, 2]
-    assert reveal(sizes, 3).tolist() == [1, 1, 0, 1, 1, 1, UNKNOWN, 0, 1, UNKNOWN]
+    assert reveal(np.asarray(sizes), 3).tolist() == [1, 1, 0, 1, 1, 1, UNKNOWN, 0, 1, UNKNOWN]
+
+
+def test_many_texts_at_once_are_replayed_as_each_by_itself() -> None:
+    chance = random.Random(6)
+    texts = [[chance.random() < 0.6 for _ in range(chance.randint(1, 70))] for _ in range(30)]
+    lengths = np.asarray([len(bits) for bits in texts])
+    kept = runs(np.concatenate([np.asarray(bits) for bits in texts]), lengths)
+    alone = [runs(np.asarray(bits)) for bits in texts]
+    assert kept.tolist() == np.concatenate(alone).tolist()
+    windows = range(16)
+    walked = [[steps(one.tolist(), usable) for usable in windows] for one in alone]
+    count, single = counted_steps(kept, lengths, windows)
+    assert count.tolist() == [[len(sizes) for sizes in row] for row in walked]
+    assert single.tolist() == [[sizes.count(1) for sizes in row] for row in walked]
+
+    sizes = [np.asarray(row[4]) for row in walked]
+    counts = np.asarray([len(own) for own in sizes])
+    revealed = reveal(np.concatenate(sizes), 3, counts)
+    each = [reveal(own, 3) for own in sizes]
+    assert revealed.tolist() == np.concatenate(each).tolist()
+    rates = np.concatenate([local_rate(own, prior=0.3) for own in each])
+    assert local_rate(revealed, lengths, prior=0.3) == pytest.approx(rates)
+    plain = each[0]
+    near = [plain[max(0, place - 16) : place + 17] for place in range(len(plain))]
+    by_hand = [((part == 1).sum() + 0.6) / ((part != UNKNOWN).sum() + 2) for part in near]
+    assert local_rate(plain, prior=0.3) == pytest.approx(by_hand)

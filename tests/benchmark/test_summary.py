@@ -86,3 +86,24 @@ def test_the_table_puts_a_dash_for_what_is_not_known(summary: dict[str, object])
     assert "baseline: token counts from none; server counters not reported" in lines
     assert "baseline: 1 x refused: no connection" in lines
     assert "speculative: token counts from continuous-usage (2); server counters vllm:spec_decode_*" in lines
+
+
+def test_many_test_cases_are_folded_where_a_person_looks(
+    record: Callable[..., RequestRecord], tmp_path: Path
+) -> None:
+    variants = ("baseline", "speculative")
+
+    def table(cases: int, width: int | None) -> str:
+        records = [
+            record(variant=variant, test_case=f"case-{number}", **FILLED)
+            for number in range(cases)
+            for variant in variants
+        ]
+        return as_table(summarize(written(records, tmp_path), tmp_path), width=width)
+
+    assert "case-19" in table(20, 100)
+    folded = table(21, 100)
+    assert "case-" not in folded
+    assert "21 test cases; specdec report shows each" in folded
+    assert folded.count("all test cases") == len(variants)
+    assert "case-20" in table(21, None), "a line is a row for other programs"

@@ -265,6 +265,22 @@ def test_many_test_cases_are_folded_by_class(tmp_path: Path) -> None:
     assert max((len(re.findall("<tr>", table)) for table in opened.split("<table")), default=0) <= 41
     text = made.markdown.read_text(encoding="utf-8")
     assert all(f"| case-{n} |" in text for n in range(70))
+    assert text.count("<details>") == text.count("</details>") > 4
+    assert "<summary>Pairs with the same text: rows 41 to 70 of 70</summary>" in text
+    assert max(len(table.splitlines()) for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)) <= 42
+    shown = terminal.render(made.verdict)
+    assert "70 test cases are folded by class; report.html and report.md show each." in shown
+    assert "case-1 " not in shown
+    assert [line.split()[1] for line in shown.splitlines() if line.split()[:1] in (["code"], ["open"])] == [
+        "24",
+        "46",
+    ]
+    unfinished = replace(made.verdict, status="interrupted")
+    assert re.search(r"open +speculative +24 +24 +0\n", terminal.render(unfinished))
+    few = replace(
+        made.verdict, test_cases=made.verdict.test_cases[:40], comparisons=made.verdict.comparisons[:40]
+    )
+    assert "case-1 " in terminal.render(few)
 
 
 def test_markdown_tables_are_whole(written: Written) -> None:

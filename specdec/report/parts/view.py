@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -182,7 +182,7 @@ class View:
         )
         return cell(ends[0], " to ", ends[1])
 
-    def ends(self, key: str, interval: Interval, lines: list[int]) -> tuple[Number, Number]:
+    def ends(self, key: str, interval: Interval, lines: Sequence[int]) -> tuple[Number, Number]:
         """Both ends of a ratio's interval."""
         how = f"{100 * interval.level:.3g}% interval, {INTERVAL}"
         low = self.trace.number(
