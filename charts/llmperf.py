@@ -41,7 +41,7 @@ from charts.objects import (
 from charts.vllm_service import GRACE_SECONDS, STAGING_SECONDS
 from specdec.catalog.sources import PYTHON_IMAGE
 from specdec.errors import BadInputError, Mistake
-from specdec.experiment.prompt_fit import misfits
+from specdec.experiment.prompt_fit import fitting
 from specdec.prompts.files import read as read_prompts
 from specdec.prompts.sets import SHIPPED
 from specdec.prompts.sets import load as load_prompts
@@ -180,9 +180,7 @@ class LlmPerf(cdk8s.Chart):
     ) -> None:
         super().__init__(scope, id_, disable_resource_name_hashes=True)
         own = prompt_file(experiment.benchmark.prompts, base=base)
-        wrong = list(misfits(load_prompts(experiment.benchmark.prompts, base=base), experiment))
-        if wrong:
-            raise BadInputError(f"prompts {experiment.benchmark.prompts}", wrong)
+        fitting(experiment, base=base)
         measured = experiment.measured(region).resolved()
         texts = {
             "experiment.json": json.dumps(measured, indent=1, sort_keys=True),

@@ -22,7 +22,7 @@ from specdec.catalog.models import same_model
 from specdec.errors import BadInputError, Mistake
 from specdec.experiment.loads import load_mistakes
 from specdec.experiment.phases import phase_order, sequential_mistakes
-from specdec.experiment.prompt_fit import misfits
+from specdec.experiment.prompt_fit import fitting, require_fit
 from specdec.prompts import sets as prompt_sets
 from specdec.text import is_printable, shortened, without_secrets
 
@@ -348,6 +348,7 @@ class Plan:
         *,
         run: str | None = None,
         base: Path | None = None,
+        prompts: tuple[Prompt, ...] | None = None,
         environment: dict[str, Any] | None = None,
     ) -> Plan:
         """The exact lane of an experiment.
@@ -357,6 +358,7 @@ class Plan:
             urls: base URL per variant name. Variants without one are left out.
             run: run id; a new one by default.
             base: folder that a relative ``benchmark.prompts`` path starts from.
+            prompts: to ask instead of the experiment's.
             environment: added to the manifest's.
 
         Raises:
@@ -374,10 +376,10 @@ class Plan:
                 ],
             )
         benchmark = experiment.benchmark
-        prompts = prompt_sets.load(benchmark.prompts, base=base)
-        wrong = list(misfits(prompts, experiment))
-        if wrong:
-            raise BadInputError(f"prompts {benchmark.prompts}", wrong)
+        if prompts is None:
+            prompts = fitting(experiment, base=base)
+        else:
+            require_fit(prompts, experiment)
         closed = benchmark.arrival == "closed"
         concurrency = int(max(benchmark.loads)) if benchmark.loads and closed else benchmark.concurrency
         # A rehearsal says itself what its services really are.

@@ -190,7 +190,7 @@ class _Run:
             await self._switch(plan.targets[0].variant)
         started = utc_now()
         self._on_event(RunEvent("asking the servers what they serve", 0, self._total))
-        asked = plan.targets[:1] if self._sequential else plan.targets
+        asked = plan.targets if self._switch is None else plan.targets[:1]
         targets = [*await self._served(asked, tls), *plan.targets[len(asked) :]]
         self._require_same_models(targets)
         targets = await self._acquainted(targets, tls)
@@ -264,12 +264,19 @@ class _Run:
         self._clients = dict(enumerate(clients))
         if plan.self_check:
             self._clients[load.SELF_CHECK] = client(targets[0], SELF_CHECK)
-        misfits = [mistake async for mistake in room.misfits(plan, clients)]
+        return await self._told(clients)
+
+    async def _told(self, clients: Sequence[Client]) -> list[Target]:
+        """The targets of clients with what they make of a conversation.
+
+        Raises:
+            BadInputError: prompts that a server has no room for.
+        """
+        misfits = [mistake async for mistake in room.misfits(self._plan, clients)]
         if misfits:
             raise BadInputError("prompts", misfits)
         return [
-            replace(target, template=await room.template(plan, client))
-            for target, client in zip(targets, clients, strict=True)
+            replace(client.target, template=await room.template(self._plan, client)) for client in clients
         ]
 
     async def _in_phases(self, targets: list[Target], tls: ssl.SSLContext) -> None:
@@ -286,17 +293,37 @@ class _Run:
                 self._on_event(RunEvent(f"phase {number + 1}: {variant}", self._done, plan.total))
                 if self._switch is not None:
                     await self._switch(variant)
-                targets[index] = await served(plan.targets[index], plan, tls)
-                self._clients[index].close()
-                self._clients[index] = Client(
-                    targets[index], plan.timeouts, plan.headers, fields=self._fields, tls=tls
-                )
+                targets[index] = await self._served_again(index, targets[index].template, tls)
             await self._turns(phase.warmup)
             before = await _counters(self._clients[index])
             for block in phase.blocks:
                 await self._turns(block)
             counted = counters.difference(before, await _counters(self._clients[index]))
             self._of_phases[index].append(counted)
+
+    async def _served_again(self, index: int, template: str | None, tls: ssl.SSLContext) -> Target:
+        """The target of a phase as its server tells it now.
+
+        Args:
+            index: of the target.
+            template: that it had in an earlier phase.
+            tls: which certificates are trusted.
+
+        Raises:
+            SpecdecError: it does not answer, has no room for a prompt, or has another template than before.
+        """
+        plan = self._plan
+        target = await served(plan.targets[index], plan, tls)
+        self._clients[index].close()
+        client = Client(target, plan.timeouts, plan.headers, fields=self._fields, tls=tls)
+        self._clients[index] = client
+        (target,) = await self._told([client])
+        if template and target.template and target.template != template:
+            raise SpecdecError(
+                f"{target.variant} makes another prompt of a conversation than in its phase before",
+                remedy="Serve it with one chat template, and start a new run",
+            )
+        return replace(target, template=target.template or template)
 
     def _require_same_models(self, targets: Sequence[Target]) -> None:
         before = {} if self._earlier is None else self._earlier.manifest.variants

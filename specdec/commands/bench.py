@@ -364,10 +364,7 @@ def _plan(named: list[tuple[str, str, str | None]], given: dict[str, Any]) -> Pl
 
     targets = [(name, url) for name, url, _ in named]
     if given["experiment"] is not None:
-        from specdec.benchmark.plan import Plan
-        from specdec.experiment.reading import load
-
-        plan = Plan.from_experiment(load(given["experiment"]), dict(targets), base=given["experiment"].parent)
+        plan = _plan_of_experiment(dict(targets), given)
     else:
         plan = _free_plan(targets, given)
     changes: dict[str, Any] = {name: given[name] for name in _CHANGEABLE if given.get(name) is not None}
@@ -382,10 +379,6 @@ def _plan(named: list[tuple[str, str, str | None]], given: dict[str, Any]) -> Pl
     changes["targets"] = tuple(
         dataclasses.replace(target, model=models[target.variant]) for target in plan.targets
     )
-    if given["experiment"] is not None and given["prompts"]:
-        from specdec.prompts.sets import load as load_prompts
-
-        changes["prompts"] = load_prompts(given["prompts"], column=given["prompt_column"])
     timeouts = plan.timeouts
     plan = dataclasses.replace(
         plan,
@@ -442,6 +435,22 @@ def _priced(plan: Plan, usd_per_hour: float | None) -> Plan:
     if usd_per_hour is None:
         return plan
     return dataclasses.replace(plan, environment={**plan.environment, SERVER_PRICE: usd_per_hour})
+
+
+_FITTED = ("prompts", "output_tokens", "temperature")
+"""Options that change what the services of an experiment have to take."""
+
+
+def _plan_of_experiment(urls: dict[str, str], given: dict[str, Any]) -> Plan:
+    from specdec.benchmark.plan import Plan
+    from specdec.experiment.reading import load, with_benchmark
+    from specdec.prompts.sets import load as load_prompts
+
+    path: Path = given["experiment"]
+    changes = {name: given[name] for name in _FITTED if given[name] is not None}
+    experiment = with_benchmark(load(path), changes) if changes else load(path)
+    own = load_prompts(given["prompts"], column=given["prompt_column"]) if given["prompts"] else None
+    return Plan.from_experiment(experiment, urls, base=path.parent, prompts=own)
 
 
 def _free_plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:

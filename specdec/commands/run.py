@@ -149,6 +149,7 @@ def step_cost_changes(experiment: Experiment) -> dict[str, Any]:
         "repeats": 2,
         "output_tokens": STEP_COST_TOKENS,
         "concurrency": 1,
+        "clients": 1,
         "loads": (),
         "arrival": "closed",
         "rate": None,
@@ -194,12 +195,13 @@ def with_changes(experiment: Experiment, changes: dict[str, Any], *, base: Path 
         base: folder that a relative path of prompts starts from; the current one by default.
 
     Raises:
-        BadInputError: the prompts cannot be read.
+        BadInputError: the prompts cannot be read, or the services cannot take what is asked.
     """
-    from specdec.prompts import sets as prompt_sets
+    from specdec.experiment.prompt_fit import fitting
+    from specdec.experiment.reading import with_benchmark
 
-    changed = experiment.model_copy(update={"benchmark": experiment.benchmark.model_copy(update=changes)})
-    prompt_sets.load(changed.benchmark.prompts, base=base)
+    changed = with_benchmark(experiment, changes)
+    fitting(changed, base=base)
     return changed
 
 

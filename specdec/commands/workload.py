@@ -21,14 +21,14 @@ def workload_of(experiment: Experiment, *, base: Path | None = None) -> Workload
         base: folder that a relative ``benchmark.prompts`` path starts from; the current one by default.
 
     Raises:
-        BadInputError: the prompt set cannot be read.
+        BadInputError: the prompt set cannot be read, or the services cannot take a prompt.
     """
     from specdec.analysis.sentences import too_few
+    from specdec.experiment.prompt_fit import fitting
     from specdec.llmperf.results import PUBLISHED_CASES
     from specdec.pricing.workload import Workload
-    from specdec.prompts import sets as prompts
 
-    chosen = prompts.load(experiment.benchmark.prompts, base=base)
+    chosen = fitting(experiment, base=base)
     counts = Counter(prompt.test_case for prompt in chosen)
     return Workload(
         prompts=len(chosen),

@@ -6,10 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from specdec.catalog.images import STACKS
-from specdec.errors import Mistake
+from specdec.errors import BadInputError, Mistake
+from specdec.prompts import sets
 from specdec.prompts.sets import Prompt
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from specdec.experiment.fields import Experiment
 
 TEMPLATE_TOKENS = 32
@@ -23,6 +26,30 @@ def most_tokens(prompt: Prompt) -> int:
     text = "".join(turn.content for turn in prompt.conversation)
     digits = sum(character.isdigit() for character in text)
     return digits + (len(text.encode()) - digits + 1) // 2 + TEMPLATE_TOKENS
+
+
+def fitting(experiment: Experiment, *, base: Path | None = None) -> tuple[Prompt, ...]:
+    """The prompts of an experiment, read and held against its services.
+
+    Args:
+        experiment: a checked experiment.
+        base: folder that a relative ``benchmark.prompts`` path starts from; the current one by default.
+
+    Raises:
+        BadInputError: the prompts cannot be read, or the services cannot take one.
+    """
+    prompts = sets.load(experiment.benchmark.prompts, base=base)
+    require_fit(prompts, experiment)
+    return prompts
+
+
+def require_fit(prompts: Sequence[Prompt], experiment: Experiment) -> None:
+    """Raises:
+    BadInputError: the experiment's services cannot take a prompt; see ``misfits``.
+    """
+    wrong = list(misfits(prompts, experiment))
+    if wrong:
+        raise BadInputError(f"prompts {experiment.benchmark.prompts}", wrong)
 
 
 def misfits(prompts: Sequence[Prompt], experiment: Experiment) -> Iterator[Mistake]:

@@ -86,6 +86,19 @@ def mistakes_in(experiment: Experiment) -> list[Mistake]:
     return list(mistakes_of({name: getattr(experiment, name) for name in Experiment.model_fields}))
 
 
+def with_benchmark(experiment: Experiment, changes: dict[str, Any]) -> Experiment:
+    """The same experiment with other fields in its benchmark.
+
+    Raises:
+        BadInputError: they cannot go together with the rest of it.
+    """
+    changed = experiment.model_copy(update={"benchmark": experiment.benchmark.model_copy(update=changes)})
+    mistakes = mistakes_in(changed)
+    if mistakes:
+        raise BadInputError("command line", mistakes)
+    return changed
+
+
 def _section(name: str, value: Any) -> tuple[list[Mistake], Any]:
     """The mistakes in one section, and the section; with the wrong fields left at their defaults where that
     is possible.

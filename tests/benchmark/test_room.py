@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,13 @@ LENGTH = 200
 
 
 @contextmanager
-def vllm(tokens_a_word: int = 1, *, tokenize: bool = True, mark: int = 0) -> Generator[str]:
-    """Answers as vLLM does: context of 200 tokens, so many tokens a word."""
+def vllm(
+    tokens_a_word: int = 1, *, tokenize: bool = True, mark: int = 0, marks: list[int] | None = None
+) -> Generator[str]:
+    """Answers as vLLM does: context of 200 tokens, so many tokens a word. ``marks`` are the templates that
+    its next starts have.
+    """
+    left = [mark] if marks is None else marks
 
     class Served(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
@@ -45,7 +51,8 @@ def vllm(tokens_a_word: int = 1, *, tokenize: bool = True, mark: int = 0) -> Gen
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             words = tokens_a_word * sum(len(turn["content"].split()) for turn in body["messages"])
             if self.path == "/tokenize":
-                self.reply({"count": words, "tokens": [mark] * words} if tokenize else {})
+                own = left.pop(0) if len(left) > 1 else left[0]
+                self.reply({"count": words, "tokens": [own] * words} if tokenize else {})
             elif not body.get("stream"):
                 self.reply({"usage": {"prompt_tokens": words}})
             else:
@@ -108,3 +115,42 @@ def test_the_template_is_recorded(tmp_path: Path) -> None:
         told.append(manifest.variants["fast"].get("template"))
     assert told[0] is not None
     assert told[0] == told[1] != told[2]
+
+
+async def at_once(_: str) -> None:
+    """Every server is up already."""
+
+
+def in_phases(urls: tuple[str, str], **changes: Any) -> Plan:
+    one = planned(urls[0], **changes)
+    base = Target(variant="plain", url=urls[0], role="baseline")
+    return replace(one, targets=(base, replace(one.targets[0], url=urls[1])), schedule="sequential")
+
+
+def test_template_and_context_of_later_phases_are_recorded(tmp_path: Path) -> None:
+    with vllm(mark=1) as one, vllm(mark=2) as other:
+        manifest = run(in_phases((one, other)), tmp_path / "run", switch=at_once)
+        assert manifest.status == "complete"
+        told = {name: facts.get("template") for name, facts in manifest.variants.items()}
+        assert None not in told.values()
+        assert told["plain"] != told["fast"]
+        assert {facts.get("max_model_len") for facts in manifest.variants.values()} == {LENGTH}
+
+
+def test_a_prompt_without_room_in_a_later_phase_ends_the_run_before_it_is_sent(tmp_path: Path) -> None:
+    with vllm() as one, vllm(tokens_a_word=2) as other:
+        manifest = run(in_phases((one, other)), tmp_path / "run", switch=at_once)
+        assert manifest.status == "failed"
+        assert "180 tokens, 100 of output" in (manifest.problem or "")
+        assert manifest.counts["fast"] == {}
+        # Servers that are all there are asked before anything is measured.
+        with pytest.raises(BadInputError, match="180 tokens, 100 of output"):
+            run(in_phases((one, other)), tmp_path / "refused")
+
+
+def test_another_template_in_a_later_phase_ends_the_run(tmp_path: Path) -> None:
+    # In the first phase the tokens are counted, and the template is asked for.
+    with vllm(marks=[1, 1, 2]) as one, vllm(mark=1) as other:
+        manifest = run(in_phases((one, other)), tmp_path / "run", switch=at_once)
+    assert manifest.status == "failed"
+    assert "plain makes another prompt of a conversation" in (manifest.problem or "")

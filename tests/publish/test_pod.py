@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import random
 import re
 import subprocess
 import tarfile
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,8 +21,10 @@ from specdec.experiment.reading import load
 from specdec.llmperf import results
 from specdec.pod import benchmark, sources
 from specdec.pod.settings import Settings
+from specdec.rejoin import store
 from specdec.runs.manifest import RunManifest
 from specdec.runs.progress import newest
+from tests.benchmark.sampler import serving, word
 from tests.publish.runs import record
 from tests.publish.test_datums import manifest
 
@@ -222,3 +226,69 @@ def test_a_failed_llmperf_lane_is_told_and_takes_nothing_away(
     assert progress is not None
     assert progress.run == run
     assert progress.words.startswith("1/9, baseline json; TPOT baseline ")
+
+
+def greedy(other_after: int | None = None) -> Callable[[dict[str, Any]], str]:
+    """A server that goes on from what it is given, each word following from the last; after so many words of
+    an answer one is another.
+    """
+
+    def answer(body: dict[str, Any]) -> str:
+        last = body["messages"][-1]
+        said = last["content"] if last["role"] == "assistant" else ""
+        begun = len(said)
+        for number in range(body["max_tokens"]):
+            said += " wrong" if number == other_after else word(said, 0.0, random.Random(0))
+        return said[begun:]
+
+    return answer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("other_after", [None, 3])
+def test_texts_are_followed_after_the_run(
+    other_after: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.txt").write_text("one\ntwo\n", encoding="utf-8")
+    shipped = load(ROOT / "experiment.toml")
+    changes = {
+        "prompts": "p.txt",
+        "lanes": ("exact",),
+        "repeats": 1,
+        "output_tokens": 8,
+        "concurrency": 1,
+        "warmup": 0,
+        "self_check": 0.0,
+    }
+    few = shipped.benchmark.model_copy(update=changes)
+    experiment = shipped.model_copy(update={"benchmark": few})
+    folder = tmp_path / "run"
+    with serving(greedy()) as (one, _), serving(greedy(other_after)) as (other, _):
+        settings = Settings(
+            experiment=experiment,
+            services=dict(zip(("baseline", "speculative"), (one, other), strict=True)),
+            bucket="b",
+            region="us-east-2",
+            stack="s",
+            cluster="s",
+            wait_seconds=1.0,
+            work=tmp_path,
+            llmperf_python=None,
+        )
+        benchmark._measure_lanes(settings, "20261206T180000Z-0b8c11", folder, {})  # pyright: ignore[reportPrivateUsage]
+    said = capsys.readouterr().out
+    followed = store.read(folder)
+    if other_after is None:
+        assert not followed
+        assert "no texts to check" in said
+        return
+    assert "2 of 2 texts that part were followed" in said
+    walks = [each.walk for each in followed if each.variant == "speculative"]
+    assert [walk.tokens for walk in walks] == [8, 8]
+    assert all(walk.swaps[0].other == " wrong" for walk in walks)
+    # Servers that are gone take nothing from the run.
+    plan = benchmark._plan(settings, "20261206T180000Z-0b8c11")  # pyright: ignore[reportPrivateUsage]
+    benchmark._check_texts(plan, folder)  # pyright: ignore[reportPrivateUsage]
+    assert "error: the texts are not checked" in capsys.readouterr().out
+    kept = RunManifest.from_json((folder / "manifest.json").read_text(encoding="utf-8"))
+    assert kept.status == "complete"
