@@ -91,8 +91,9 @@ def own(path: Path) -> Any:
 def charted(path: Path) -> None:
     import cdk8s
 
-    given = {"experiment": own(Path(path.name)), "region": EXPERIMENT.regions[0], "base": path.parent}
-    LlmPerf(cdk8s.App(), "c", bucket="b", **given)
+    region = EXPERIMENT.regions[0]
+    app, experiment = cdk8s.App(), own(Path(path.name))
+    LlmPerf(app, "c", experiment=experiment, region=region, bucket="b", base=path.parent)
 
 
 WAYS: dict[str, Callable[[Path], object]] = {
