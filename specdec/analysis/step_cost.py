@@ -111,11 +111,11 @@ def _heights(
     reference = float(at.mean())
     drawn = [_SHAPES[int(kind)][0](rng, reference) for kind in kinds]
     there, elsewhere = np.empty((len(kinds), len(at))), np.empty((len(kinds), len(wanted)))
-    for kind in set(kinds.tolist()):
+    for kind, (_, shape) in enumerate(_SHAPES):
         rows = np.flatnonzero(kinds == kind)
-        parameters = np.asarray([drawn[row] for row in rows]).T[:, :, None]
-        shape: Shape = _SHAPES[kind][1]
-        there[rows], elsewhere[rows] = shape(at, *parameters), shape(wanted, *parameters)
+        if len(rows):
+            parameters = np.asarray([drawn[row] for row in rows]).T[:, :, None]
+            there[rows], elsewhere[rows] = shape(at, *parameters), shape(wanted, *parameters)
     return there, elsewhere
 
 
