@@ -3,50 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from specdec.rehearsal.emulator import CHECKOUT
 from specdec.report import write
 from specdec.runs.manifest import RunManifest
 from specdec.runs.record import read_records
 
-pytestmark = pytest.mark.slow
+from .whole import children_of, start
+
+pytestmark = pytest.mark.alone
 
 
-def children_of(marker: str) -> list[str]:
-    """Command lines of processes whose environment names ``marker``: everything that a rehearsal started has
-    inherited it.
-    """
-    found: list[str] = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker.encode() in (process / "environ").read_bytes():
-                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            continue
-    return found
-
-
-def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "specdec", "rehearse", "--out", str(tmp_path / "runs"), *arguments],
-        cwd=CHECKOUT,
-        env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-@pytest.mark.alone
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_structured_prompts_gain_and_the_text_stays_the_same(tmp_path: Path) -> None:
     process = start(tmp_path, "--test-case", "repetition", "--test-case", "story")
@@ -82,25 +52,3 @@ def test_structured_prompts_gain_and_the_text_stays_the_same(tmp_path: Path) -> 
     )
     assert children_of(f"XDG_STATE_HOME={tmp_path / 'state'}") == []
     assert [path.name for path in tmp_path.glob("specdec-rehearsal-*")] == []
-
-
-@pytest.mark.timeout(600)
-def test_ctrl_c_while_measuring_leaves_nothing_running_and_keeps_the_records(tmp_path: Path) -> None:
-    process = start(tmp_path, "--test-case", "story")
-    try:
-        deadline = time.monotonic() + 400
-        while time.monotonic() < deadline and process.poll() is None:
-            records = list((tmp_path / "runs").glob("*/records.jsonl"))
-            if records and records[0].read_text(encoding="utf-8").count("\n") >= 3:
-                break
-            time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=180)
-    finally:
-        process.kill()
-    assert process.returncode == 130, said
-    folder = next((tmp_path / "runs").glob("2*"))
-    assert json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["status"] == "interrupted"
-    assert (folder / "records.jsonl").read_text(encoding="utf-8").count("\n") >= 3
-    assert f"the records until then are in {folder}" in said
-    assert children_of(f"XDG_STATE_HOME={tmp_path / 'state'}") == []
