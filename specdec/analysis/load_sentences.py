@@ -18,6 +18,12 @@ def shown(load: float) -> str:
     return f"{load:.3g}"
 
 
+def in_words(load: float, unit: LoadUnit) -> str:
+    """A load with its unit: ``1 request in flight``, ``4 requests in flight``."""
+    words = _UNITS[unit]
+    return f"{shown(load)} {words if load != 1 else words.replace('requests', 'request')}"
+
+
 def row_sentence(row: LoadRow, unit: LoadUnit) -> str:
     """One class of one variant, for someone who reads only it."""
     loads = [point.load for point in row.points]
@@ -31,14 +37,11 @@ def row_sentence(row: LoadRow, unit: LoadUnit) -> str:
     words: list[str] = []
     if helps is not None:
         words.append(
-            f"helps up to {shown(helps)} {_UNITS[unit]}"
-            + ("" if helps < loads[-1] else ", the highest measured")
+            f"helps up to {in_words(helps, unit)}" + ("" if helps < loads[-1] else ", the highest measured")
         )
     if hurts is not None:
         words.append(
-            f"hurts from {shown(hurts)} on"
-            if helps is not None
-            else f"hurts from {shown(hurts)} {_UNITS[unit]} on"
+            f"hurts from {shown(hurts)} on" if helps is not None else f"hurts from {in_words(hurts, unit)} on"
         )
     if row.crossings:
         words.append(_crossings(row))
@@ -73,43 +76,52 @@ def short_answer(verdict: LoadVerdict) -> str:
         if row.variant == variants[0]:
             groups.setdefault(row.helps_up_to, []).append(row.prompt_class)
     name = variants[0] if len(variants) > 1 else "speculation"
-    unit = _UNITS[verdict.unit]
     if len(groups) == 1:
         (load,) = groups
         if load is None:
-            return f"Leave {name} off: it is shown to help at no load."
-        return f"Use {name} up to {shown(load)} {unit}."
+            return _without_help([row for row in verdict.rows if row.variant == variants[0]], name)
+        return f"Use {name} up to {in_words(load, verdict.unit)}."
     helps = sorted((load, classes) for load, classes in groups.items() if load is not None)
     parts = [
-        f"up to {shown(load)}{'' if place else f' {unit}'} for {listed(classes)}"
+        f"up to {shown(load) if place else in_words(load, verdict.unit)} for {listed(classes)}"
         for place, (load, classes) in enumerate(helps)
     ]
     off = f"; leave it off for {listed(groups[None])}" if None in groups else ""
     return f"Use {name} {', '.join(parts)}{off}."
 
 
+def _without_help(rows: Sequence[LoadRow], name: str) -> str:
+    """What to do where nothing is shown to help."""
+    decisions = {point.decision for row in rows for point in row.points}
+    if "hurts" in decisions:
+        return f"Leave {name} off: it is shown to help at no load."
+    if decisions == {"no difference"}:
+        return f"Use it or not: {name} makes no difference at any measured load."
+    return f"Undecided: this run cannot tell whether {name} helps at any load."
+
+
 def _advice(rows: Sequence[LoadRow], verdict: LoadVerdict) -> str:
-    row, unit = rows[0], _UNITS[verdict.unit]
+    row, unit = rows[0], verdict.unit
     helps, hurts = row.helps_up_to, row.hurts_from
     highest = verdict.loads[-1]
     if len(row.crossings) > 1 or (helps is not None and hurts is not None and helps > hurts):
         return f"speculation helps and hurts in turn as the load grows ({_crossings(row)})."
     if helps is None and hurts is None:
-        span = f"{shown(verdict.loads[0])} to {shown(highest)} {unit}"
-        return f"no load from {span} shows a significant difference."
+        span = f"{shown(verdict.loads[0])} to {in_words(highest, unit)}"
+        more = "add prompts or repeats to tell smaller ones"
+        return f"no load from {span} shows a significant difference; {more}."
     if hurts is None:
         above = "" if helps == highest else f"; above, nothing is decided up to {shown(highest)}"
-        return f"use speculation up to {shown(helps or 0)} {unit}{above}."
+        return f"use speculation up to {in_words(helps or 0, unit)}{above}."
     cost = _cost(rows, hurts)
     if helps is None:
-        return f"leave speculation off from {shown(hurts)} {unit} on, where it costs you {cost}."
+        return f"leave speculation off from {in_words(hurts, unit)} on, where it costs you {cost}."
     crossing = ""
     if len(rows) == 1 and row.crossings:
         turn = row.crossings[0]
         crossing = f" (it turns at {shown(turn.load)}, {shown(turn.low)} to {shown(turn.high)})"
-    return (
-        f"use speculation up to {shown(helps)} {unit}{crossing}; from {shown(hurts)} on it costs you {cost}."
-    )
+    up_to = f"use speculation up to {in_words(helps, unit)}{crossing}"
+    return f"{up_to}; from {shown(hurts)} on it costs you {cost}."
 
 
 def _cost(rows: Sequence[LoadRow], load: float) -> str:
@@ -144,8 +156,9 @@ def _capacity(verdict: LoadVerdict, capacity: Capacity) -> str:
         else ""
     )
     return (
-        f"Within the objective ({objective.words()}) {capacity.variant} carries {shown(capacity.load or 0)}"
-        f" {_UNITS[verdict.unit]}, {capacity.ratio:.2f} times the baseline's load{span}."
+        f"Within the objective ({objective.words()}) {capacity.variant} carries"
+        f" {in_words(capacity.load or 0, verdict.unit)}, {capacity.ratio:.2f} times the baseline's"
+        f" load{span}."
     )
 
 

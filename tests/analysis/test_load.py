@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from specdec.analysis.judge import judge
-from specdec.analysis.load_verdict import LoadVerdict
-from specdec.analysis.verdict import Verdict
+from specdec.analysis.load_sentences import short_answer
+from specdec.analysis.load_verdict import LoadPoint, LoadRow, LoadVerdict
+from specdec.analysis.verdict import Decision, Verdict
 from specdec.catalog.prices import NodePrice
 from specdec.runs.point import Point
 
@@ -182,3 +183,40 @@ def test_acceptance_that_depends_on_load_is_said() -> None:
     ]
     said = over_load(judge(manifest(VARIANTS), records)).caveats
     assert any("times the tokens per step at 8 requests in flight" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("decisions", "says"),
+    [
+        (("undecided", "no difference"), "Undecided: this run cannot tell"),
+        (("no difference", "no difference"), "Use it or not"),
+        (("undecided", "hurts"), "Leave speculation off"),
+        (("helps", "undecided"), "Use speculation up to 1 request in flight."),
+    ],
+)
+def test_what_to_do_in_one_line(decisions: tuple[Decision, Decision], says: str) -> None:
+    points = tuple(
+        LoadPoint(load=load, ratio=None, decision=word, tokens_per_step=None, excluded=())
+        for load, word in zip((1.0, 4.0), decisions, strict=True)
+    )
+    row = LoadRow(
+        variant="speculative",
+        prompt_class="open",
+        points=points,
+        helps_up_to=1.0 if decisions[0] == "helps" else None,
+        hurts_from=4.0 if decisions[1] == "hurts" else None,
+        crossings=(),
+        says="",
+    )
+    verdict = LoadVerdict(
+        unit="in flight",
+        loads=(1.0, 4.0),
+        level=0.98,
+        rows=(row,),
+        served=(),
+        objective=None,
+        capacities=(),
+        sentence="",
+        caveats=(),
+    )
+    assert short_answer(verdict).startswith(says)
