@@ -78,6 +78,27 @@ def elsewhere() -> Iterator[str]:
     )
 
 
+def graphs() -> Iterator[str]:
+    """Which loads run in which compiled graph."""
+    yield "\n## Loads and compiled graphs\n"
+    words = {
+        "one": "a step is compiled for `max_num_seqs` sequences alone; a smaller load takes as long",
+        "buckets": (
+            "a step is compiled for each power of two up to `max_num_seqs`, or for those that"
+            " `num_seqs_buckets` names, at one start; a load between runs padded to the next"
+        ),
+    }
+    for kind, meaning in words.items():
+        names = [f"`{stack.name}`" for stack in STACKS.values() if stack.batch_graphs == kind]
+        yield item(f"{', '.join(names)}: {meaning}.")
+    yield (
+        "\n`specdec estimate` and `specdec check` say which graphs the loads of an experiment run in, and"
+        "\nthe fewest compiles with which, by the roofline, no load's step is more than 3% longer than in"
+        "\na graph of its own. Half of what a step takes may be no reading and no computing, so measure"
+        "\nbefore you rely on it."
+    )
+
+
 def item(text: str) -> str:
     """An item of a list, wrapped as prose is."""
     return textwrap.fill(
@@ -113,7 +134,7 @@ def page() -> str:
         for stack in STACKS.values():
             cells = [cell(instance, stack, stack.support(mode)) for mode in (None, *MODES)]
             lines.append(f"| {instance.type} | {stack.name} | {' | '.join(cells)} |")
-    return "\n".join([*lines, *elsewhere()]) + "\n"
+    return "\n".join([*lines, *graphs(), *elsewhere()]) + "\n"
 
 
 def main() -> int:

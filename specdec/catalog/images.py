@@ -62,6 +62,9 @@ that was not reused has been reported (aws-neuron-sdk#1368)."""
 
 _NXDI_ELSEWHERE = "not documented: NxD Inference's own guides compile on the instance that serves"
 
+_BUCKETS = "Neuron docs, vllm-neuron/docs/guides/reference-configuration.md (2026-10-16): num_seqs_buckets"
+_ONE_BATCH = "NxD Inference v0.6.10598, NeuronConfig: batch_size is the batch a graph is compiled for"
+
 _NATIVE_ELSEWHERE = (
     "without a draft only: VLLM_NEURON_CPU_COMPILE, which does not support speculative decoding (Neuron docs,"
     " vllm-neuron/docs/design/compilation/cpu_compilation.md, 2026-06-22, read 2026-12-01)"
@@ -126,6 +129,7 @@ STACKS = {
                 ),
             },
             convention=NXDI_FUSED,
+            batch_graphs="one",
             counters_real=False,
             host_copies=_NXDI_COPIES,
             start_minutes=_NXDI_START,
@@ -144,6 +148,7 @@ STACKS = {
                     " public snapshot"
                 ),
                 "Neuron docs, sd-inference-tutorial.rst (2025-12-02)",
+                _ONE_BATCH,
                 "aws-neuron/aws-neuron-eks-samples @cecff9e (2026-02-26)",
             ),
         ),
@@ -170,6 +175,7 @@ STACKS = {
                 ),
             },
             convention=NXDI_FUSED,
+            batch_graphs="one",
             counters_real=False,
             host_copies=_NXDI_COPIES,
             start_minutes=_NXDI_START,
@@ -184,6 +190,7 @@ STACKS = {
             sources=(
                 _DLC,
                 _V1_GUIDE,
+                _ONE_BATCH,
                 "vllm-project/vllm-neuron @a5ef7c8 (2025-11-17)",
                 "vllm-project/vllm#26547, #31883",
             ),
@@ -214,6 +221,7 @@ STACKS = {
                 ),
             },
             convention=NXDI_FUSED,
+            batch_graphs="one",
             counters_real=False,
             host_copies=_NXDI_COPIES,
             start_minutes=_NXDI_START,
@@ -225,7 +233,7 @@ STACKS = {
                 "last image with NxD Inference, which is in maintenance",
                 "compiler error with prefix caching (aws-neuron-sdk#1304)",
             ),
-            sources=(_DLC, _V1_GUIDE, "aws-neuron/aws-neuron-sdk#1304"),
+            sources=(_DLC, _V1_GUIDE, _ONE_BATCH, "aws-neuron/aws-neuron-sdk#1304"),
         ),
         ServingStack(
             name="vllm-0.21.0-sdk-2.31.1",
@@ -248,6 +256,7 @@ STACKS = {
                 ),
             },
             convention=TEXTBOOK,
+            batch_graphs="buckets",
             counters_real=True,
             host_copies=_NATIVE_COPIES,
             start_minutes=_NATIVE_START,
@@ -256,7 +265,7 @@ STACKS = {
             compile_elsewhere=_NATIVE_ELSEWHERE,
             samples=True,
             defects=("no plain draft model", "compile cache not reused (aws-neuron-sdk#1368)"),
-            sources=(_DLC, _MIGRATION, _EAGLE3_DESIGN, "aws-neuron/aws-neuron-sdk#1368"),
+            sources=(_DLC, _MIGRATION, _BUCKETS, _EAGLE3_DESIGN, "aws-neuron/aws-neuron-sdk#1368"),
         ),
         ServingStack(
             name="vllm-0.24.0-sdk-2.32.0",
@@ -273,6 +282,7 @@ STACKS = {
             ),
             modes={"eagle": _EAGLE3, "dflash": _DFLASH_MODE},
             convention=TEXTBOOK,
+            batch_graphs="buckets",
             counters_real=True,
             host_copies=_NATIVE_COPIES,
             start_minutes=_NATIVE_START,
@@ -288,6 +298,7 @@ STACKS = {
             sources=(
                 _DLC,
                 _MIGRATION,
+                _BUCKETS,
                 _EAGLE3_DESIGN,
                 _DFLASH,
                 _KILN,
@@ -320,6 +331,7 @@ STACKS = {
                 ),
             },
             convention=TEXTBOOK,
+            batch_graphs="buckets",
             counters_real=True,
             host_copies=_NATIVE_COPIES,
             start_minutes=_NATIVE_START,
@@ -343,6 +355,7 @@ STACKS = {
                 ),
                 "Neuron docs, Qwen3-32B recipe (2026-10-13)",
                 _MIGRATION,
+                _BUCKETS,
                 _EAGLE3_DESIGN,
                 _DFLASH,
             ),

@@ -30,6 +30,12 @@ the target's own model class. ``prepared Llama``: of Llama's class, with the tar
 """
 
 
+BatchGraphs = Literal["one", "buckets"]
+"""Batch sizes for which a step is compiled. ``one``: ``max_num_seqs`` alone; fewer sequences run in the same
+graph. ``buckets``: each power of two up to it, or those that ``num_seqs_buckets`` names, at one start.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeSupport:
     """How one stack offers one mode, or decoding without one.
@@ -82,6 +88,7 @@ class ServingStack:
         plain: decoding without a draft.
         modes: supported modes; a mode that is absent cannot be asked for.
         convention: tokens one step may emit.
+        batch_graphs: batch sizes that it compiles, see ``BatchGraphs``.
         counters_real: whether vLLM's speculative-decoding counters carry values.
         host_copies: how many times its loader holds a variant's weights in host memory at its peak.
         start_minutes: minutes of a first start, compiling included, shortest and longest seen.
@@ -106,6 +113,7 @@ class ServingStack:
     plain: ModeSupport
     modes: dict[str, ModeSupport]
     convention: Convention
+    batch_graphs: BatchGraphs
     counters_real: bool
     host_copies: float
     start_minutes: tuple[float, float]

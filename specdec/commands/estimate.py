@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 def command(experiment_path: Path, region: str | None, hours: float, as_json: bool) -> int:
     """List what an hour costs, item by item, with the source of every price; asks nobody.
 
-    What a token takes and costs, how long the planned run is and which acceptance makes a draft pay are
-    predictions from published results. The same experiment is put on every other instance that the catalogue
-    knows, with the reason where it cannot run.
+    Says which loads need a compile of their own, and the cheapest set of compiles. What a token takes and
+    costs, how long the planned run is and which acceptance makes a draft pay are predictions from published
+    results. The same experiment is put on every other instance that the catalogue knows, with the reason
+    where it cannot run.
     """
     from specdec.experiment.reading import load
+    from specdec.pricing.compiles import compiles
     from specdec.pricing.elsewhere import candidates
     from specdec.pricing.items import items
 
@@ -39,6 +41,7 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
     workload = workload_of(experiment, base=experiment_path.parent)
     table = items(experiment, name, workload, today=today())
     compared = candidates(experiment, name, workload, today=today())
+    compiled = compiles(experiment, name)
     known = sum(entry.usd_per_hour for entry in table if entry.usd_per_hour is not None)
     if as_json:
         document = {
@@ -48,6 +51,7 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
             "hours": hours,
             "usd": known * hours,
             "predictions": [prediction.plain() for prediction in compared[0].predictions],
+            "compiles": [plan.plain() for plan in compiled],
             "compared": [candidate.plain() for candidate in compared],
         }
         console.show_json(document)
@@ -68,6 +72,9 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
     without = known - (table[0].usd_per_hour or 0)
     rows.append(["the same without accelerator nodes", "", f"{without:.3f} USD/h", ""])
     console.show(console.table(_ITEMS, rows, heading=False))
+    console.show(f"\nGraphs that {experiment.stack.name} compiles for these loads:")
+    for plan in compiled:
+        console.show(f"  {plan.variant}: {plan.says}.")
     console.show("\nPredicted, not measured:")
     for candidate in compared:
         _candidate(candidate)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from specdec.aws import DeniedError, calls, unexpected
 from specdec.errors import NoAccessError, SpecdecError
 from specdec.preflight.finding import Finding, Scope
+from specdec.pricing.compiles import compiles
 from specdec.pricing.items import PRICED_ON_DEMAND, items
 
 if TYPE_CHECKING:
@@ -50,6 +51,20 @@ def price_in(products: list[str]) -> float | None:
                 if price > 0:
                     return price
     return None
+
+
+def compiled(scope: Scope) -> Iterator[Finding]:
+    """Which loads run in the graph of a larger batch."""
+    for plan in compiles(scope.experiment, scope.region):
+        padded = plan.graphs == "one" and set(plan.cheapest) - set(plan.runs_in)
+        yield Finding(
+            "compiles",
+            "warning" if padded else "ok",
+            f"{plan.variant}: {plan.says}",
+            "Deploy the loads that differ with their own max_num_seqs, or read them as a full batch's"
+            if padded
+            else None,
+        )
 
 
 def cost(scope: Scope) -> Iterator[Finding]:

@@ -57,6 +57,7 @@ CHECKS: dict[str, Callable[[Scope], Iterator[Finding]]] = {
     "access": placing.access,
     "guards": guards.guards,
     "prompts": prompts.prompts,
+    "compiles": cost.compiled,
     "cost": cost.cost,
 }
 """Name to check, in the order in which findings are shown."""
