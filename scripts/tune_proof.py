@@ -108,9 +108,17 @@ def walk(bits: Sequence[bool], usable: int) -> list[int]:
 
 
 def observed(
-    texts: Texts, convention: Convention, window: int, cost: Cost, noise: random.Random
+    texts: Texts,
+    convention: Convention,
+    window: int,
+    cost: Cost,
+    noise: random.Random,
+    *,
+    plain: float = PLAIN_STEP,
 ) -> Observation:
-    """One measured window of a service, each prompt's time off by about 1%."""
+    """One measured window of a service whose plain step takes ``plain`` seconds, each prompt's time off by
+    about 1%.
+    """
     usable = convention.usable(window)
     sequences = [walk(bits, usable) for bits in texts]
     sizes = np.zeros((len(texts), usable + 1))
@@ -118,7 +126,7 @@ def observed(
         for size in steps[:-1]:
             sizes[row, size - 1] += 1
     counts = np.asarray([float(len(steps)) for steps in sequences])
-    times = [PLAIN_STEP * cost(window) * len(steps) * noise.gauss(1, 0.01) for steps in sequences]
+    times = [plain * cost(window) * len(steps) * noise.gauss(1, 0.01) for steps in sequences]
     return Observation(
         window=window,
         fill=1.0,
@@ -128,7 +136,7 @@ def observed(
         drafted=counts,
         tokens=np.asarray([float(len(bits)) for bits in texts]),
         seconds=np.asarray(times),
-        baseline=np.asarray([PLAIN_STEP * noise.gauss(1, 0.01) for _ in texts]),
+        baseline=np.asarray([plain * noise.gauss(1, 0.01) for _ in texts]),
     )
 
 

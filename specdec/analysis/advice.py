@@ -51,7 +51,7 @@ class WindowAdvice:
         break_even: constant acceptance at which the first measured window starts to pay; None if no
             acceptance would.
         curve: predicted, windows ascending.
-        recommended: window; None for "off".
+        recommended: window to use: the best, or a measured one that is hardly slower; None for "off".
         predicted_speedup: at the recommended window; 1 for "off".
         confidence: share of draws in which the recommendation is within 3% of the best choice, "off"
             included, under the shape of step cost that speaks most against it.

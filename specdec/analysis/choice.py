@@ -23,6 +23,10 @@ CLOSE = 0.03
 """Windows within this share of the best time per token count as equally good: less is not worth a compile."""
 
 
+KEPT = CLOSE / 2
+"""A measured window that is predicted to be at most this much slower than the best is kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """The speculative variants of one draft, one per window, windows ascending.
@@ -54,10 +58,9 @@ def advise(
     curves: Floats = np.mean([model.curve() for model in models], axis=0)
     baseline: Floats = np.mean([model.baseline for model in models], axis=0)
     best = int(curves[0].argmin())
-    pays = curves[0, best] < baseline[0]
-    chosen = curves[:, best] if pays else baseline
-    ideal = np.minimum(curves.min(axis=1), baseline)
-    confidence = _confidence(chosen[1:] <= (1 + CLOSE) * ideal[1:], first.kinds)
+    chosen = preferred(curves[0], windows, measured.windows)
+    pays = bool(curves[0, chosen] < baseline[0])
+    confidence = confidence_in(chosen if pays else None, curves, baseline, first.kinds)
     steps = np.mean([[model.tokens_per_step(k)[0] for k in windows] for model in models], axis=0)
     costs = np.mean([[model.step_cost(k)[0] for k in windows] for model in models], axis=0)
     low, high = np.quantile(curves, [0.05, 0.95], axis=0)
@@ -76,18 +79,17 @@ def advise(
         )
         for i, k in enumerate(windows)
     )
-    recommended = windows[best] if pays else None
-    near = [
-        k
+    recommended = windows[chosen] if pays else None
+    near = any(
+        k in windows and curves[0, k - windows.start] <= (1 + CLOSE) * curves[0, best]
         for k in measured.windows
-        if k in windows and curves[0, k - windows.start] <= (1 + CLOSE) * curves[0, best]
-    ]
+    )
     confirm = None
     if confidence < SURE:
-        confirm = most_telling(curves[1:], baseline[1:], windows, measured.windows)
+        confirm = most_telling([(curves[1:], baseline[1:])], windows, measured.windows)
     elif recommended is not None and not near:
         confirm = recommended
-    speedup = float(baseline[0] / curves[0, best]) if pays else 1.0
+    speedup = float(baseline[0] / curves[0, chosen]) if pays else 1.0
     return WindowAdvice(
         variants=measured.variants,
         test_case=test_case,
@@ -109,15 +111,35 @@ def advise(
         predicted_speedup=speedup,
         confidence=confidence,
         confirm=confirm,
-        says=_says(recommended, speedup, confidence, confirm, near, curve),
+        says=_says(recommended, speedup, confidence, confirm, windows[best], curve),
     )
 
 
-def _confidence(close: NDArray[np.bool_], kinds: NDArray[np.int64]) -> float:
-    """Share of draws in which the choice is close to the best, under the shape of cost that speaks most
-    against it: which shape holds is not a matter of chance. Shapes that hardly fit what was measured are left
-    out.
+def preferred(curve: Floats, windows: range, kept: Sequence[int]) -> int:
+    """Column of the window to use: the best, or the first of those that would be kept and are hardly slower.
+
+    Args:
+        curve: estimated seconds per token by window.
+        windows: of the columns.
+        kept: windows, the dearest to keep first.
     """
+    best = int(curve.argmin())
+    near = (window - windows.start for window in kept if window in windows)
+    return next((column for column in near if curve[column] <= (1 + KEPT) * curve[best]), best)
+
+
+def confidence_in(choice: int | None, curves: Floats, baseline: Floats, kinds: NDArray[np.int64]) -> float:
+    """Share of draws in which a choice is close to the best, under the shape of cost that speaks most against
+    it: which shape holds is not a matter of chance. Shapes that hardly fit what was measured are left out.
+
+    Args:
+        choice: column of the chosen window; None for "off".
+        curves: seconds per token, one row per draw, the estimate first, one column per window.
+        baseline: seconds per token without speculation, one per draw, the estimate first.
+        kinds: shape of each draw, the estimate left out.
+    """
+    chosen = baseline if choice is None else curves[:, choice]
+    close = (chosen <= (1 + CLOSE) * np.minimum(curves.min(axis=1), baseline))[1:]
     shares = [
         float(close[kinds == kind].mean())
         for kind in range(int(kinds.max(initial=0)) + 1)
@@ -126,7 +148,9 @@ def _confidence(close: NDArray[np.bool_], kinds: NDArray[np.int64]) -> float:
     return min(shares, default=0.0)
 
 
-def most_telling(curves: Floats, baseline: Floats, windows: range, measured: Sequence[int]) -> int | None:
+def most_telling(
+    services: Sequence[tuple[Floats, Floats]], windows: range, measured: Sequence[int]
+) -> int | None:
     """The window to measure next: the one after which the best of all that was measured loses least.
 
     A window has to be measured before it is used, so a measurement is worth what it adds to the choice
@@ -134,27 +158,27 @@ def most_telling(curves: Floats, baseline: Floats, windows: range, measured: Seq
     measured windows, the new one and plain decoding among them, is slower than the best of all.
 
     Args:
-        curves: seconds per token, one row per draw, one column per window.
-        baseline: seconds per token without speculation, one per draw.
+        services: one per load: seconds per token, one row per draw and one column per window, and the same
+            without speculation, one per draw.
         windows: of the columns.
         measured: windows that are known already.
 
     Returns:
         None where no measurement would leave less to lose.
     """
-    if not len(curves):
-        return None
-    choices = np.column_stack([curves, baseline])
-    regret = choices / choices.min(axis=1)[:, None] - 1
     known = [window - windows.start for window in measured if window in windows]
-    now = regret[:, [*known, len(windows)]].min(axis=1)
-    losses = {
-        window: float(np.minimum(now, regret[:, column]).mean())
-        for column, window in enumerate(windows)
-        if window not in measured
-    }
+    total, losses = 0.0, dict.fromkeys((window for window in windows if window not in measured), 0.0)
+    for curves, baseline in services:
+        if not len(curves):
+            return None
+        choices = np.column_stack([curves, baseline])
+        regret = choices / choices.min(axis=1)[:, None] - 1
+        now = regret[:, [*known, len(windows)]].min(axis=1)
+        total += float(now.mean())
+        for window in losses:
+            losses[window] += float(np.minimum(now, regret[:, window - windows.start]).mean())
     window = min(losses, key=lambda window: losses[window], default=None)
-    return window if window is not None and losses[window] < float(now.mean()) else None
+    return window if window is not None and losses[window] < total else None
 
 
 def _says(
@@ -162,20 +186,20 @@ def _says(
     speedup: float,
     confidence: float,
     confirm: int | None,
-    near: list[int],
+    best: int,
     curve: tuple[WindowPoint, ...],
 ) -> str:
     sure = f"{confidence:.0%} sure to be within {CLOSE:.0%} of the best"
     if recommended is None:
-        best = max(curve, key=lambda point: point.speedup)
+        most = max(curve, key=lambda point: point.speedup)
         text = (
-            f"leave speculation off: the best window, {best.window}, would give {best.speedup:.2f} times the"
+            f"leave speculation off: the best window, {most.window}, would give {most.speedup:.2f} times the"
             f" baseline's speed ({sure})"
         )
-    elif near and recommended not in near:
+    elif recommended != best:
         text = (
-            f"keep window {near[0]}: the best, {recommended} ({speedup:.2f}x), is predicted to be less than"
-            f" {CLOSE:.0%} faster ({sure})"
+            f"keep window {recommended}: {speedup:.2f} times the baseline's speed, and the best, {best}, is"
+            f" predicted to be less than {KEPT:.1%} faster ({sure})"
         )
     else:
         text = f"use window {recommended}: {speedup:.2f} times the baseline's speed ({sure})"

@@ -9,13 +9,16 @@ from specdec.analysis.constant_acceptance import acceptance_for
 from specdec.catalog.conventions import Convention
 
 
-def compare_drafts(mixes: Sequence[WindowAdvice], convention: Convention) -> tuple[DraftRow, ...]:
-    """The draft table, fastest first.
+def compare_drafts(advice: Sequence[WindowAdvice], convention: Convention) -> tuple[DraftRow, ...]:
+    """The draft table, fastest first, on the mix of test cases. Empty where two drafts have one name.
 
     Args:
-        mixes: the advice for the mix of test cases, one per draft.
+        advice: on every draft.
         convention: of the stack.
     """
+    mixes = [one for one in advice if one.test_case is None]
+    if len({mix.draft for mix in mixes}) < len(mixes):
+        return ()
     ordered = sorted(mixes, key=lambda mix: -mix.predicted_speedup)
     rows: list[DraftRow] = []
     for place, mix in enumerate(ordered):

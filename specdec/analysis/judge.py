@@ -10,6 +10,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from specdec.analysis.acceptance import acceptance, reports_proposals
+from specdec.analysis.advice import WindowAdvice
 from specdec.analysis.arms import unlike_arms
 from specdec.analysis.conventions import convention_of, is_local, strangers
 from specdec.analysis.cost import in_flight, own_price, spent, token_cost
@@ -94,9 +95,11 @@ def judge(
     }
     known = read_together(judges)
     load_verdict = judge_loads(judges, known, exact)
+    windows = None
     if load_verdict.unit == "in flight" and manifest.status == "complete":
-        load_verdict = replace(load_verdict, windows=windows_over_load(judges))
-    lowest = judges[loads[0]].verdict(known)
+        windows, over_load = windows_over_load(judges)
+        load_verdict = replace(load_verdict, windows=over_load)
+    lowest = judges[loads[0]].verdict(known, windows)
     return replace(
         lowest,
         sentence=load_verdict.sentence or lowest.sentence,
@@ -185,8 +188,12 @@ class RunJudge:
         instance, settings = self.instance, self.settings(variant)
         return min(1.0, settings.devices / instance.devices) if instance and settings else 1.0
 
-    def verdict(self, known: ReadTogether | None = None) -> Verdict:
-        """Everything, in the order the parts build on each other; ``known`` as in ``comparisons``."""
+    def verdict(
+        self, known: ReadTogether | None = None, windows: tuple[WindowAdvice, ...] | None = None
+    ) -> Verdict:
+        """Everything, in the order the parts build on each other; ``known`` as in ``comparisons``.
+        ``windows`` is the advice where more than this load says what it is.
+        """
         measurements = tuple(
             self.measurement(variant, case) for case in self.test_cases for variant in self.manifest.variants
         )
@@ -194,9 +201,8 @@ class RunJudge:
         classes = class_summaries(
             rows, measurements, tuple(dict.fromkeys(self.classes.values())), self.speculative
         )
-        windows = windows_of(self) if self.manifest.status == "complete" else ()
-        mixes = [advice for advice in windows if advice.test_case is None]
-        draft_names = {mix.draft for mix in mixes}
+        if windows is None:
+            windows = windows_of(self) if self.manifest.status == "complete" else ()
         verdict = Verdict(
             run=self.manifest.run,
             experiment=self.manifest.experiment,
@@ -213,7 +219,7 @@ class RunJudge:
             classes=classes,
             overall=overall(rows, self.speculative),
             windows=windows,
-            drafts=compare_drafts(mixes, self.convention) if len(draft_names) == len(mixes) else (),
+            drafts=compare_drafts(windows, self.convention),
             rooflines=() if self.local else self.rooflines(measurements),
             price=self.price,
             convention=self.convention.name,

@@ -131,17 +131,18 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadWindow:
-    """The best window at one number of requests in flight, on the mix of test cases.
+    """The window to use at one number of requests in flight, on the mix of test cases.
 
     Attributes:
         load: requests in flight.
         measured: whether it is one of the loads that the model was fitted on.
         window: recommended; None for "off".
-        best: the best window, if it pays or not.
+        best: the same, or the window that would be if it paid.
         baseline_tpot: predicted, seconds.
-        speedup: predicted TPOT of the baseline over that of the best window.
+        speedup: predicted TPOT of the baseline over that of ``best``.
         low, high: 5th and 95th percentile of it, over prompts and shapes of the step's cost.
-        confidence: share of draws in which the recommendation is within 3% of the best choice.
+        confidence: share of draws in which the recommendation is within 3% of the best choice, under the
+            shape of step cost that speaks most against it.
     """
 
     load: float
@@ -160,24 +161,26 @@ class WindowsOverLoad:
     """Which window to use at which load, for one draft; see ``specdec.analysis.load_model``.
 
     Attributes:
-        variant: the measured variant that it is predicted from.
+        variants: the speculative variants that were measured with this draft, one per window.
         draft: draft model, or what the engine drafts with.
-        window: of that variant.
+        measured_windows: ascending, in the order of ``variants``.
         fitted: loads that the model was fitted on.
         roofline: whether bytes and operations of the catalogue are in it.
         rows: loads ascending, none outside those that were measured.
         off_above: the highest load at which it pays, where it pays at none above it; None where it pays at
             all or at none, or in turn.
+        confirm: the window to measure next over the same loads; None when nothing is left to confirm.
         says: in one sentence, and how to do it.
     """
 
-    variant: str
+    variants: tuple[str, ...]
     draft: str | None
-    window: int
+    measured_windows: tuple[int, ...]
     fitted: tuple[float, ...]
     roofline: bool
     rows: tuple[LoadWindow, ...]
     off_above: float | None
+    confirm: int | None
     says: str
 
 

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import Protocol
 
 import numpy as np
 
-from specdec.analysis.choice import CLOSE
+from specdec.analysis.advice import WindowAdvice
+from specdec.analysis.choice import SURE, Measured, confidence_in, most_telling, preferred
 from specdec.analysis.load_model import LoadModel, fit_loads
 from specdec.analysis.load_verdict import LoadWindow, WindowsOverLoad
 from specdec.analysis.observation import Observation
-from specdec.analysis.tuning import Evidence, drafts_of, observation_of
+from specdec.analysis.tuning import Evidence, advice_of, drafts_of, observed, windows_of
 from specdec.catalog.roofline import Floor
 from specdec.text import listed
 
 MOST_LOADS = 32
 """Loads that are predicted, the measured ones among them."""
-
-SUREST_UNMEASURED = 0.75
-"""Confidence in a window that was not measured, at most. One window cannot tell which part of its cost every
-window has, and a wrong guess of that grows with the load.
-"""
 
 
 class LoadEvidence(Evidence, Protocol):
@@ -33,78 +28,98 @@ class LoadEvidence(Evidence, Protocol):
         ...
 
 
-def windows_over_load(judges: Mapping[float, LoadEvidence]) -> tuple[WindowsOverLoad, ...]:
-    """Advice per draft, on the mix of test cases.
+def windows_over_load(
+    judges: Mapping[float, LoadEvidence],
+) -> tuple[tuple[WindowAdvice, ...], tuple[WindowsOverLoad, ...]]:
+    """Advice at the lowest load, per draft, each test case and the mix; and over load, per draft on the mix.
+    Both come from one model of all that was measured, so that they agree.
 
     Args:
         judges: one per number of requests in flight, ascending.
     """
     first = next(iter(judges.values()))
     if not first.baselines:
-        return ()
-    advice: list[WindowsOverLoad] = []
+        return (), ()
+    lowest: list[WindowAdvice] = []
+    rows: list[WindowsOverLoad] = []
     for measured in drafts_of(first):
-        # The largest window says most: what it accepted tells of every smaller one.
-        variant, window = measured.variants[-1], measured.windows[-1]
-        observations = {
-            load: cases for load, judge in judges.items() if (cases := _observed(judge, variant, window))
-        }
-        if len(observations) < 2:
+        every = {load: observed(judge, measured) for load, judge in judges.items()}
+        observations = {load: cases for load, cases in every.items() if cases}
+        model = _model(observations, first, measured.variants[0])
+        if model is None:
+            lowest += windows_of(first, [measured])
             continue
-        model = fit_loads(observations, first.convention, floor=first.floor(variant))
-        if model is not None:
-            advice.append(_advise(variant, measured.draft, model))
-    return tuple(advice)
+        rows.append(over_load(measured, model))
+        load = model.loads[0]
+        lowest += advice_of(measured, observations[load], model.models(load))
+    return tuple(lowest), tuple(rows)
 
 
-def _observed(judge: LoadEvidence, variant: str, window: int) -> dict[str, Observation]:
-    return {
-        case: observation
-        for case in judge.test_cases
-        if (observation := observation_of(judge, variant, window, case)) is not None
-    }
-
-
-def _advise(variant: str, draft: str | None, model: LoadModel) -> WindowsOverLoad:
-    rows = tuple(_at(model, load) for load in predicted_loads(model.loads))
-    on = [row.load for row in rows if row.window is not None]
-    off = [row.load for row in rows if row.window is None]
-    above = max(on, default=None)
-    tidy = not on or all(load > max(on) for load in off)
-    return WindowsOverLoad(
-        variant=variant,
-        draft=draft,
-        window=round(model.window),
-        fitted=model.loads,
-        roofline=model.floor != Floor(),
-        rows=rows,
-        off_above=above if off and on and tidy else None,
-        says=_says(rows, above, tidy=tidy) + _unmeasured(rows, round(model.window)),
+def _model(
+    observations: Mapping[float, Mapping[str, Sequence[Observation]]], first: LoadEvidence, variant: str
+) -> LoadModel | None:
+    if len(observations) < 2:
+        return None
+    return fit_loads(
+        observations,
+        first.convention,
+        floor=first.floor(variant),
+        loads=predicted_loads(sorted(observations)),
     )
 
 
-def _at(model: LoadModel, load: float) -> LoadWindow:
+def over_load(measured: Measured, model: LoadModel) -> WindowsOverLoad:
+    """Advice on one draft, on the mix of test cases, at every load of the model."""
+    rows: list[LoadWindow] = []
+    for load in model.loads:
+        before = [row.window for row in rows[-1:] if row.window is not None]
+        rows.append(_at(model, load, (*before, *measured.windows)))
+    on = [row.load for row in rows if row.window is not None]
+    off = [row.load for row in rows if row.window is None]
+    tidy = not on or all(load > max(on) for load in off)
+    confirm = _confirm(model, rows, measured)
+    return WindowsOverLoad(
+        variants=measured.variants,
+        draft=measured.draft,
+        measured_windows=measured.windows,
+        fitted=model.measured,
+        roofline=model.floor != Floor(),
+        rows=tuple(rows),
+        off_above=max(on) if off and on and tidy else None,
+        confirm=confirm,
+        says=_says(rows, tidy=tidy) + _to_confirm(rows, confirm),
+    )
+
+
+def _at(model: LoadModel, load: float, kept: Sequence[int]) -> LoadWindow:
+    """The advice at one load; ``kept`` are the window of the load below and the measured ones."""
     baseline, curves = model.baseline(load), model.tpot(load)
-    best = int(curves[0].argmin())
+    best = preferred(curves[0], model.windows, kept)
     ratios = baseline / curves[:, best]
     pays = bool(ratios[0] > 1)
-    chosen = curves[:, best] if pays else baseline
-    ideal = np.minimum(curves.min(axis=1), baseline)
     low, high = np.quantile(ratios[1:], [0.05, 0.95])
-    confidence = float((chosen[1:] <= (1 + CLOSE) * ideal[1:]).mean())
-    if pays and model.windows[best] != round(model.window):
-        confidence = min(confidence, SUREST_UNMEASURED)
     return LoadWindow(
         load=load,
-        measured=load in model.loads,
+        measured=load in model.measured,
         window=model.windows[best] if pays else None,
         best=model.windows[best],
         baseline_tpot=float(baseline[0]),
         speedup=float(ratios[0]),
         low=float(min(low, ratios[0])),
         high=float(max(high, ratios[0])),
-        confidence=confidence,
+        confidence=confidence_in(best if pays else None, curves, baseline, model.kinds),
     )
+
+
+def _confirm(model: LoadModel, rows: Sequence[LoadWindow], measured: Measured) -> int | None:
+    """The window to measure next: one that tells most where some load's advice is not sure, else the
+    recommended one that was not measured.
+    """
+    if any(row.confidence < SURE for row in rows):
+        services = [(model.tpot(load)[1:], model.baseline(load)[1:]) for load in model.loads]
+        return most_telling(services, model.windows, measured.windows)
+    new = [row.window for row in rows if row.window is not None and row.window not in measured.windows]
+    return max(new, key=new.count, default=None)
 
 
 def predicted_loads(measured: Sequence[float]) -> list[float]:
@@ -119,27 +134,35 @@ def predicted_loads(measured: Sequence[float]) -> list[float]:
     return every
 
 
-def _unmeasured(rows: Sequence[LoadWindow], window: int) -> str:
-    """What to add where the words recommend a window that was not measured."""
-    others = sorted({row.window for row in rows if row.window not in (None, window)})
-    if not others:
+def _to_confirm(rows: Sequence[LoadWindow], confirm: int | None) -> str:
+    if confirm is None:
         return ""
-    them = listed([str(other) for other in others])
-    return f". This rests on window {window} alone: measure {them} over the same loads before you use them"
+    unsure = [row.load for row in rows if row.confidence < SURE]
+    if not unsure:
+        return f". Measure window {confirm} over the same loads before you use it"
+    return (
+        f". Not sure {_from_to([unsure[0], unsure[-1]] if len(unsure) > 1 else unsure)}: measure window"
+        f" {confirm} over the same loads"
+    )
 
 
-def _says(rows: Sequence[LoadWindow], above: float | None, *, tidy: bool) -> str:
+def _says(rows: Sequence[LoadWindow], *, tidy: bool) -> str:
     lowest, highest = rows[0].load, rows[-1].load
-    if above is None:
-        return f"leave speculation off from {lowest:g} to {highest:g} requests in flight"
-    spans = list(_spans(rows))
-    words = listed([f"window {window} {_from_to(loads)}" for window, loads in spans if window is not None])
+    sure = f"{min(row.confidence for row in rows):.0%}"
+    on = [row.load for row in rows if row.window is not None]
+    if not on:
+        return f"leave speculation off from {lowest:g} to {highest:g} requests in flight ({sure} sure)"
+    words = listed(
+        [f"window {window} {_from_to(loads)}" for window, loads in _spans(rows) if window is not None]
+    )
     if not tidy:
-        return f"{words}; off in between"
-    if above == highest:
-        return f"{words}: it pays at every load from {lowest:g} to {highest:g}"
-    sure = fmean(row.confidence for row in rows)
-    return f"{words}; off above {above:g} requests in flight ({sure:.0%} sure). {WAYS}"
+        return f"{words}; off in between (at least {sure} sure at every load)"
+    if on[-1] == highest:
+        return (
+            f"{words}: it pays at every load from {lowest:g} to {highest:g} (at least {sure} sure at every"
+            " load)"
+        )
+    return f"{words}; off above {on[-1]:g} requests in flight (at least {sure} sure at every load). {WAYS}"
 
 
 WAYS = (

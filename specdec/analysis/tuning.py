@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from specdec.analysis.advice import WindowAdvice
@@ -36,38 +36,52 @@ class Evidence(Protocol):
         ...
 
 
-def windows_of(evidence: Evidence) -> tuple[WindowAdvice, ...]:
+def windows_of(evidence: Evidence, drafts: Sequence[Measured] | None = None) -> tuple[WindowAdvice, ...]:
     """Advice per draft: each test case whose steps can be read, then the mix of these. Reference is the first
     baseline.
+
+    Args:
+        evidence: of one load.
+        drafts: which; all by default.
     """
     if not evidence.baselines:
         return ()
     advice: list[WindowAdvice] = []
-    for measured in drafts_of(evidence):
-        models: list[Model] = []
-        sums: dict[int, list[float]] = {window: [] for window in measured.windows}
-        for case in evidence.test_cases:
-            observations = [
-                observation
-                for variant, window in zip(measured.variants, measured.windows, strict=True)
-                if (observation := observation_of(evidence, variant, window, case)) is not None
-            ]
-            if not observations:
-                continue
-            model = fit(observations, evidence.convention)
-            tpots = {o.window: float(o.seconds.sum() / o.tokens.sum()) for o in observations}
-            models.append(model)
-            for window, tpot in tpots.items():
-                sums[window].append(tpot)
-            advice.append(advise(measured, [model], test_case=case, tpots=tpots))
-        if models:
-            mean_tpots = {
-                window: sum(values) / len(values)
-                for window, values in sums.items()
-                if len(values) == len(models)
-            }
-            advice.append(advise(measured, models, test_case=None, tpots=mean_tpots))
+    for measured in drafts_of(evidence) if drafts is None else drafts:
+        observations = observed(evidence, measured)
+        models = {case: fit(seen, evidence.convention) for case, seen in observations.items()}
+        advice += advice_of(measured, observations, models)
     return tuple(advice)
+
+
+def observed(evidence: Evidence, measured: Measured) -> dict[str, list[Observation]]:
+    """What the windows of one draft tell, by test case; without test cases that tell nothing."""
+    cases: dict[str, list[Observation]] = {}
+    for case in evidence.test_cases:
+        for variant, window in zip(measured.variants, measured.windows, strict=True):
+            observation = observation_of(evidence, variant, window, case)
+            if observation is not None:
+                cases.setdefault(case, []).append(observation)
+    return cases
+
+
+def advice_of(
+    measured: Measured, observations: Mapping[str, Sequence[Observation]], models: Mapping[str, Model]
+) -> list[WindowAdvice]:
+    """Advice on one draft for each test case that has a model, then for the mix of these."""
+    advice: list[WindowAdvice] = []
+    sums: dict[int, list[float]] = {window: [] for window in measured.windows}
+    for case, model in models.items():
+        tpots = {o.window: float(o.seconds.sum() / o.tokens.sum()) for o in observations[case]}
+        for window, tpot in tpots.items():
+            sums[window].append(tpot)
+        advice.append(advise(measured, [model], test_case=case, tpots=tpots))
+    if models:
+        means = {
+            window: sum(values) / len(values) for window, values in sums.items() if len(values) == len(models)
+        }
+        advice.append(advise(measured, list(models.values()), test_case=None, tpots=means))
+    return advice
 
 
 def drafts_of(evidence: Evidence) -> Sequence[Measured]:

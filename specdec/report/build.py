@@ -17,6 +17,7 @@ from specdec.report.parts import (
     evidence,
     forecast,
     lengths,
+    load_windows,
     loads,
     money,
     quality,
@@ -36,6 +37,7 @@ def build(run: Run, verdict: Verdict, qualities: Sequence[QualityTest] = ()) -> 
     made: list[Section | None] = [
         advice.steps(view),
         *loads.sections(view),
+        load_windows.section(view),
         speed.result(view),
         lengths.section(view),
         speed.latency(view),

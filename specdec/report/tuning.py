@@ -64,7 +64,8 @@ _LOADS = [
 def _over_load(advice: WindowsOverLoad) -> Iterator[str]:
     roof = "and the roofline of model and devices" if advice.roofline else "without a roofline"
     yield (
-        f"{advice.draft or 'draft'} over load, from window {advice.window} at"
+        f"{advice.draft or 'draft'} over load, from window"
+        f" {listed([str(window) for window in advice.measured_windows])} at"
         f" {listed([f'{load:g}' for load in advice.fitted])} in flight, {roof}"
     )
     yield ""
