@@ -48,7 +48,8 @@ class Outlook:
         low, high: 5th and 95th percentile over other answers of the kind (prompts resampled).
         cost: of a step, in plain steps; None while none was measured.
         speedup: at that cost; None likewise.
-        speedup_low, speedup_high: over answers, and over what a step may cost.
+        speedup_low, speedup_high: 5th and 95th percentile over other answers of the kind and what a step may
+            cost; the upper one may exceed ``tokens_per_step``, which is of these answers.
     """
 
     window: int
@@ -293,7 +294,7 @@ def _thirds(right: Sequence[Floats]) -> tuple[float, float, float]:
 
 def _advise(curve: Sequence[Outlook], best: int) -> tuple[Advice, str]:
     point = curve[best]
-    band = f"{point.speedup_low:.2f} to {point.speedup_high:.2f} times the plain speed"
+    band = f"{point.speedup_low:.2f} to {point.speedup_high:.2f} times the plain speed on prompts like these"
     pays = f"it pays if verifying window {point.window} costs less than {point.pays_below:.2f} plain steps"
     top = max(curve, key=lambda one: one.speedup_high)
     if point.speedup_low >= WORTH:

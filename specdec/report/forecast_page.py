@@ -108,6 +108,9 @@ def _draft(outlook: DraftOutlook, place: int) -> Section:
         title=_capital(outlook.draft),
         paragraphs=(
             f"{_capital(outlook.mix.says)}.",
+            "Tokens per step are of these answers. Ranges hold 90% of what other prompts of the kind may"
+            " give, at any cost that a step may have, so the upper end of a speed-up can lie above the tokens"
+            " per step of these answers.",
             f"It rests on {outlook.rests_on}.",
         ),
         points=tuple(f"{count} texts left out: {reason}" for reason, count in outlook.left_out.items()),
