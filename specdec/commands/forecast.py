@@ -14,11 +14,14 @@ from specdec.commands.options import json_option
 from specdec.errors import EXIT_OK, BadInputError, EnvironmentFault, Mistake
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from specdec.catalog.conventions import Convention
     from specdec.experiment.fields import Experiment
     from specdec.forecast.answers import Sources
     from specdec.forecast.forecast import Forecast
     from specdec.forecast.outlook import StepCostDraws
+    from specdec.forecast.tokens import Tokenizer
     from specdec.report.forecast_page import Rented
 
 
@@ -35,8 +38,9 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--tokenizer",
-    type=click.Path(path_type=Path),
-    help="GGUF file with the target's tokenizer and template.  [default: the draft's, else the shipped]",
+    metavar="FILE|URL",
+    help="The target's tokenizer and template: a GGUF file, or the address of its vLLM or llama.cpp server."
+    "  [default: the draft's, else the shipped]",
 )
 @click.option(
     "--experiment",
@@ -81,7 +85,7 @@ if TYPE_CHECKING:
 def command(
     names: tuple[str, ...],
     drafts: tuple[str, ...],
-    tokenizer: Path | None,
+    tokenizer: str | None,
     experiment_path: Path | None,
     step_costs: tuple[str, ...],
     sampling: bool,
@@ -99,7 +103,7 @@ def command(
     (layouts: docs/forecast.md), or a run whose baseline answers are used.
 
     \b
-    specdec forecast answers.jsonl --draft ngram:3 --tokenizer target.gguf
+    specdec forecast answers.jsonl --draft ngram:3 --tokenizer http://target:8000
     specdec forecast runs/20261129T180000Z-5a17ed --draft ngram:3 --draft shipped
     specdec forecast answers.jsonl --draft draft.gguf --step-cost 0=45 --step-cost 7=90
     specdec forecast answers.jsonl --draft draft.gguf --step-cost s3://my-bucket/runs/20261129T180000Z-5a17ed
@@ -108,7 +112,6 @@ def command(
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.forecast.drafts import open_draft
     from specdec.forecast.forecast import forecast
-    from specdec.forecast.model import opened
     from specdec.report import forecast_page
     from specdec.text import json_of
 
@@ -118,7 +121,7 @@ def command(
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specdec" / "forecast"
     own = next((Path(name) for name in drafts if name.endswith(".gguf") and Path(name).is_file()), None)
     with ExitStack() as opening:
-        vocabulary = opening.enter_context(opened(tokenizer or own or _shipped(), weights=False))
+        vocabulary = opening.enter_context(_tokenizer(tokenizer, own))
         made = [open_draft(name, cache=cache, tokenizer=vocabulary, samples=sampling) for name in drafts]
         for draft in made:
             opening.callback(draft.close)
@@ -144,6 +147,17 @@ def command(
     return EXIT_OK
 
 
+def _tokenizer(name: str | None, own: Path | None) -> AbstractContextManager[Tokenizer]:
+    from contextlib import closing
+
+    from specdec.forecast.model import opened
+    from specdec.forecast.served_tokenizer import ServedTokenizer
+
+    if name is not None and name.startswith(("http://", "https://")):
+        return closing(ServedTokenizer(name))
+    return opened(Path(name) if name is not None else own or _shipped(), weights=False)
+
+
 def _shipped() -> Path:
     from specdec.forecast.shipped import packaged
 
@@ -155,7 +169,10 @@ def _shipped() -> Path:
             "command line",
             [
                 Mistake(
-                    "--tokenizer", None, problem, "Name a GGUF file of the target; its weights are not read"
+                    "--tokenizer",
+                    None,
+                    problem,
+                    "Name the address of the target's server, or a GGUF file of it",
                 )
             ],
         ) from None

@@ -12,11 +12,11 @@ import numpy as np
 from specdec.analysis.replay import runs
 from specdec.errors import EnvironmentFault
 from specdec.forecast.bits import Bank, Kept, Positions
-from specdec.forecast.endpoints import open_endpoint, wrong_draft
+from specdec.forecast.endpoints import open_endpoint, require_same_model, wrong_draft
 from specdec.forecast.lookup import LONGEST, find_matches, matched_tokens
 from specdec.forecast.model import LlamaModel, digest, engine
 from specdec.forecast.shipped import MODEL, packaged
-from specdec.forecast.tokens import Tokens
+from specdec.forecast.tokens import Tokenizer, Tokens
 
 
 class UntoldError(ValueError):
@@ -54,13 +54,14 @@ class Draft(Protocol):
         ...
 
 
-def open_draft(name: str, *, cache: Path, tokenizer: LlamaModel | None, samples: bool = False) -> Draft:
+def open_draft(name: str, *, cache: Path, tokenizer: Tokenizer | None, samples: bool = False) -> Draft:
     """A draft by its name: ``ngram:N``, ``shipped``, a GGUF file or a folder with one, or an address.
 
     Args:
         name: of the draft.
         cache: folder that keeps what a draft said about a text.
-        tokenizer: the target's; the draft's vocabulary is held against it.
+        tokenizer: the target's; the draft's vocabulary is held against it, or what both make of a text where
+            the target's is behind a server.
         samples: whether a draft model draws its proposals as the target draws its tokens. By default it
             proposes the likeliest.
 
@@ -87,6 +88,10 @@ def open_draft(name: str, *, cache: Path, tokenizer: LlamaModel | None, samples:
                 "Name its GGUF file, or leave --sampling out",
             )
         return open_endpoint(name, cache, tokenizer)
+    return _local(name, cache, tokenizer, samples=samples)
+
+
+def _local(name: str, cache: Path, tokenizer: Tokenizer | None, *, samples: bool) -> Draft:
     path = packaged() if name == "shipped" else Path(name)
     if path.is_dir():
         files = sorted(path.glob("*.gguf"))
@@ -99,8 +104,11 @@ def open_draft(name: str, *, cache: Path, tokenizer: LlamaModel | None, samples:
         )
     _require_memory(path)
     model = LlamaModel(path)
-    if tokenizer is not None and path != tokenizer.path:
-        require_same_vocabulary(name, model, tokenizer)
+    if isinstance(tokenizer, LlamaModel):
+        if path != tokenizer.path:
+            require_same_vocabulary(name, model, tokenizer)
+    elif tokenizer is not None:
+        require_same_model(name, model, tokenizer)
     bank = Bank(cache, f"{digest(path)}-{engine()}")
     return (SamplingModel if samples else Model)(MODEL if name == "shipped" else path.stem, model, bank)
 

@@ -48,7 +48,7 @@ def open_endpoint(url: str, cache: Path, tokenizer: Tokenizer | None) -> Endpoin
         BadInputError: it serves no model, or one of another tokenizer.
         EnvironmentFault: it does not answer.
     """
-    server = _Server(url.rstrip("/").removesuffix("/v1"))
+    server = Server(url.rstrip("/").removesuffix("/v1"))
     models: list[dict[str, Any]] = server.ask("/v1/models", None).get("data") or []
     if not models:
         raise wrong_draft(url, "serves no model", "Name a vLLM or llama.cpp server of the draft")
@@ -60,7 +60,9 @@ def open_endpoint(url: str, cache: Path, tokenizer: Tokenizer | None) -> Endpoin
     return endpoint
 
 
-class _Server:
+class Server:
+    """JSON over HTTP to one server."""
+
     def __init__(self, url: str) -> None:
         self.url = url
 
@@ -95,7 +97,7 @@ class Endpoint:
     lanes = 1
     by = ""
 
-    def __init__(self, server: _Server, name: str, cache: Path) -> None:
+    def __init__(self, server: Server, name: str, cache: Path) -> None:
         self.server = server
         self.name = name
         self.rests_on = f"{name} behind {server.url}, by {self.by}"
@@ -184,7 +186,7 @@ class LlamaCppEndpoint(Endpoint):
         return _told(self.server, {"content": text})
 
 
-def _told(server: _Server, body: dict[str, Any]) -> list[int] | None:
+def _told(server: Server, body: dict[str, Any]) -> list[int] | None:
     try:
         tokens = server.ask("/tokenize", body).get("tokens")
     except (EnvironmentFault, ValueError):
@@ -193,13 +195,22 @@ def _told(server: _Server, body: dict[str, Any]) -> list[int] | None:
 
 
 def _require_same_tokens(endpoint: Endpoint, tokenizer: Tokenizer) -> None:
-    told = endpoint.tokens(_PROBE)
+    require_same_tokens(endpoint.server.url, endpoint.tokens(_PROBE), tokenizer)
+
+
+def require_same_model(name: str, draft: Tokenizer, tokenizer: Tokenizer) -> None:
+    """Refuses a draft whose tokenizer reads a probing text otherwise than the target's."""
+    require_same_tokens(name, draft.tokenize(_PROBE, special=False), tokenizer)
+
+
+def require_same_tokens(name: str, told: list[int] | None, tokenizer: Tokenizer) -> None:
+    """Refuses a draft that made other tokens of the probing text; None leaves it unchecked."""
     own = tokenizer.tokenize(_PROBE, special=False)
     if told is None or told == own:
         return
     place = next((i for i, pair in enumerate(zip(told, own, strict=False)) if pair[0] != pair[1]), len(own))
     raise wrong_draft(
-        endpoint.server.url,
+        name,
         f"has another tokenizer: it reads {_PROBE!r} as {len(told)} tokens, and the target as {len(own)};"
         f" token {place} is {told[place : place + 1]}, not {own[place : place + 1]}",
         "Name a draft of the target's family, or the target's tokenizer with --tokenizer",
@@ -207,7 +218,7 @@ def _require_same_tokens(endpoint: Endpoint, tokenizer: Tokenizer) -> None:
 
 
 def _unreachable(address: str, problem: str) -> EnvironmentFault:
-    return EnvironmentFault(f"{address}: {problem}", remedy="Look at the draft's server")
+    return EnvironmentFault(f"{address}: {problem}", remedy="Look at that server")
 
 
 def wrong_draft(name: str, problem: str, remedy: str) -> BadInputError:

@@ -20,7 +20,7 @@ import importlib
 import importlib.metadata
 import os
 import queue
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from specdec.errors import EnvironmentFault
 from specdec.extras import remedy
+from specdec.forecast.tokens import render, turn_end
 
 _Taken = TypeVar("_Taken")
 
@@ -179,6 +180,21 @@ class LlamaModel:
         """The chat template that the file carries, in Jinja; None without one."""
         text: bytes | None = self._library.llama_model_chat_template(self._model, None)
         return text.decode() if text else None
+
+    def conversation(self, messages: Iterable[tuple[str, str]]) -> list[int] | None:
+        """See ``tokens.Tokenizer``."""
+        source = self.template()
+        return None if source is None else self.tokenize(render(source, messages), special=True)
+
+    @property
+    def turn_end(self) -> int:
+        """See ``tokens.Tokenizer``."""
+        return self._behind_an_answer
+
+    @functools.cached_property
+    def _behind_an_answer(self) -> int:
+        source = self.template()
+        return self.end if source is None else turn_end(source, self)
 
     def choices(self, prompt: Sequence[int], answer: Sequence[int]) -> list[int]:
         """The token that the model would write at each position of an answer after its first.

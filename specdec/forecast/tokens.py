@@ -28,8 +28,17 @@ class Tokenizer(Protocol):
         """The token that stands for this text by itself; None where none does."""
         ...
 
-    def template(self) -> str | None:
-        """The chat template in Jinja; None without one."""
+    def conversation(self, messages: Iterable[tuple[str, str]]) -> list[int] | None:
+        """Tokens of a conversation, (role, content) each, up to the answer; None without a chat template.
+
+        Raises:
+            BadInputError: the template refuses it.
+        """
+        ...
+
+    @property
+    def turn_end(self) -> int:
+        """The token that ends an answer in a conversation."""
         ...
 
 
@@ -76,24 +85,24 @@ def tokenize(answers: Iterable[Answer], tokenizer: Tokenizer) -> Tokenized:
     A text that comes out with another number of tokens was not written by this tokenizer, or has another
     template before it: it is left out.
     """
-    source = tokenizer.template()
-    end = _turn_end(source, tokenizer) if source else tokenizer.end
     texts: list[Tokens] = []
     left_out: Counter[str] = Counter()
     matched = unchecked = 0
     for answer in answers:
-        if answer.messages and source is None:
+        prompt = (
+            tokenizer.conversation(answer.messages)
+            if answer.messages
+            else tokenizer.tokenize(answer.prompt, special=True)
+        )
+        if prompt is None:
             left_out["the tokenizer has no chat template"] += 1
             continue
-        prompt = tokenizer.tokenize(
-            render(source or "", answer.messages) if answer.messages else answer.prompt, special=True
-        )
         counted = answer.completion_tokens
         pieces = _tokens_of(answer, tokenizer)
         exact = bool(pieces) and counted in (len(pieces), len(pieces) + (answer.finish == "stop"))
         written = pieces if exact else tokenizer.tokenize(answer.text, special=False)
         if answer.finish == "stop" and counted == len(written) + 1:
-            written.append(end if answer.messages else tokenizer.end)
+            written.append(tokenizer.turn_end if answer.messages else tokenizer.end)
         if answer.prompt_tokens is not None and answer.prompt_tokens != len(prompt):
             left_out["prompt has another number of tokens than logged: another template or tokenizer"] += 1
         elif counted is not None and counted != len(written):
@@ -118,8 +127,8 @@ def _tokens_of(answer: Answer, tokenizer: Tokenizer) -> list[int]:
     return tokens
 
 
-def _turn_end(source: str, tokenizer: Tokenizer) -> int:
-    """The token that ends an answer: the first that the template puts behind one."""
+def turn_end(source: str, tokenizer: Tokenizer) -> int:
+    """The token that ends an answer: the first that a chat template puts behind one."""
     mark = "answer"
     try:
         turns = render(source, [("user", "question"), ("assistant", mark)], answering=False)

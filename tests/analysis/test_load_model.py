@@ -109,11 +109,13 @@ def test_a_cost_that_every_window_has_is_not_taken_for_one_per_token() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", COSTS)
-def test_it_is_not_sure_and_wrong(shape: str) -> None:
-    # scripts/tune_load_proof.py tries 43 of each shape.
-    results = outcomes(shape, services=2, windows=(3, 7), loads=(1.0, 8.0))
+def test_it_is_hardly_ever_sure_and_wrong() -> None:
+    # scripts/tune_load_proof.py tries 22 of each shape.
+    results = [
+        one for shape in COSTS for one in outcomes(shape, services=1, windows=(3, 7), loads=(1.0, 8.0))
+    ]
     sure = [one for one in results if one.sure > SURE]
+    assert sure
     assert sum(one.loss > CLOSE for one in sure) <= 0.05 * len(results)
 
 

@@ -13,14 +13,17 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from click.testing import CliRunner
 
 from specdec.catalog.conventions import TEXTBOOK
+from specdec.commands.forecast import command as forecast_command
 from specdec.errors import BadInputError, EnvironmentFault
 from specdec.forecast.answers import Answer
 from specdec.forecast.drafts import Draft, open_draft
 from specdec.forecast.endpoints import open_endpoint
 from specdec.forecast.forecast import read
 from specdec.forecast.model import opened
+from specdec.forecast.served_tokenizer import ServedTokenizer
 from specdec.forecast.shipped import packaged
 from specdec.forecast.tokens import Tokens, tokenize
 from tests.forecast.test_forecast import Letters, text
@@ -61,16 +64,21 @@ class Ranks(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def ranks(tmp_path: Path, tokenizer: Letters | None = None) -> Generator[Draft]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Ranks) as server:
+def served(kind: type[BaseHTTPRequestHandler]) -> Generator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
-            url = f"http://127.0.0.1:{server.server_port}/v1"
-            yield open_endpoint(url, tmp_path, tokenizer)
+            yield f"http://127.0.0.1:{server.server_port}/v1"
         finally:
             server.shutdown()
             thread.join(5)
+
+
+@contextlib.contextmanager
+def ranks(tmp_path: Path, tokenizer: Letters | None = None) -> Generator[Draft]:
+    with served(Ranks) as url:
+        yield open_endpoint(url, tmp_path, tokenizer)
 
 
 def test_vllm_tells_its_choices_by_rank(tmp_path: Path) -> None:
@@ -114,6 +122,59 @@ def llamacpp() -> Generator[str]:
         assert server.stdout is not None
         yield server.stdout.readline().split()[-1]
         server.kill()
+
+
+class LettersServed(Ranks):
+    """A vLLM server of the target whose tokens are characters."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert (self.path, asked["model"]) == ("/tokenize", "small")
+        if "messages" in asked:
+            text = "".join(f"{turn['content']}|" for turn in asked["messages"])
+            text += "answer:" * asked["add_generation_prompt"]
+        else:
+            text = asked["prompt"]
+        self.reply({"count": len(text), "tokens": [ord(letter) for letter in text]})
+
+
+def test_the_targets_own_server_is_the_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nothing of the engine is there, as where the package alone is installed.
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    line = {"prompt": "p" * 20, "answer": "one two one two one two", "completion_tokens": 23}
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    with served(LettersServed) as url:
+        shown = CliRunner().invoke(
+            forecast_command,
+            [str(log), "--draft", "ngram:3", "--tokenizer", url, "--out", str(tmp_path / "out")],
+            standalone_mode=False,
+        )
+    assert shown.exception is None, shown.exception
+    told = json.loads((tmp_path / "out" / "forecast.json").read_text(encoding="utf-8"))
+    assert (told["answers"], told["matched"], told["tokens"]) == (1, 1, 23)
+
+
+def test_a_server_that_does_not_tokenize_is_said(tmp_path: Path) -> None:
+    class Mute(Ranks):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.reply({"error": "no such route"})
+
+    with served(Mute) as url, pytest.raises(BadInputError, match="does not tokenize"):
+        ServedTokenizer(url)
+
+
+@pytest.mark.slow
+def test_a_llamacpp_server_tokenizes_as_its_weights_do(llamacpp: str) -> None:
+    asked = (("system", "Be brief."), ("user", "Wie geht's, naïve 世界?"))
+    served = ServedTokenizer(llamacpp)
+    with opened(packaged(), weights=False) as model:
+        assert served.conversation(asked) == model.conversation(asked)
+        assert served.turn_end == model.turn_end
+        for text in ('The answer is 4.\n\n{"id": 3}', "世界", "<|im_end|>"):
+            assert served.tokenize(text, special=False) == model.tokenize(text, special=False)
+        assert served.token(" the") == model.token(" the")
 
 
 @pytest.mark.slow

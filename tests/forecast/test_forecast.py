@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,16 @@ from specdec.forecast.forecast import forecast, read, sampled
 from specdec.forecast.model import opened
 from specdec.forecast.outlook import look, replay_all
 from specdec.forecast.shipped import packaged
-from specdec.forecast.tokens import Tokens, tokenize
+from specdec.forecast.tokens import Tokens, render, tokenize, turn_end
 from specdec.runs.folder import read_run
 from tests.report.sample import RUN, records, write_run
 
 LIST = "\n".join(f'{{"id": {n}, "status": "active", "role": "user"}}' for n in range(1, 12))
 STORY = "".join(chr(200 + n) for n in range(99))
 """Nothing in it comes again."""
+
+
+TEMPLATE = "{% for m in messages %}{{ m.content }}|{% endfor %}"
 
 
 class Letters:
@@ -42,8 +46,12 @@ class Letters:
     def token(self, piece: str) -> int | None:
         return ord(piece) if len(piece) == 1 else None
 
-    def template(self) -> str | None:
-        return "{% for m in messages %}{{ m.content }}|{% endfor %}"
+    def conversation(self, messages: Iterable[tuple[str, str]]) -> list[int] | None:
+        return self.tokenize(render(TEMPLATE, messages), special=True)
+
+    @property
+    def turn_end(self) -> int:
+        return turn_end(TEMPLATE, self)
 
 
 def text(written: str, *, group: str = "g", prompt: str = "p" * 20) -> Tokens:
@@ -242,7 +250,7 @@ def test_another_vocabulary_is_refused_with_the_difference(tmp_path: Path) -> No
 def test_a_tokenizer_is_had_without_its_weights() -> None:
     with opened(packaged(), weights=False) as vocabulary, opened(packaged()) as model:
         assert vocabulary.tokenize(LIST, special=False) == model.tokenize(LIST, special=False)
-        assert vocabulary.template() == model.template()
+        assert vocabulary.conversation([("user", "hi")]) == model.conversation([("user", "hi")])
         # llama.cpp reads no length of context where it reads the vocabulary alone.
         assert (vocabulary.context, model.context) == (0, 8192)
 
