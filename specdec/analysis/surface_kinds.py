@@ -131,8 +131,7 @@ def _saturating(rng: np.random.Generator, pairs: Pairs) -> Kind:
 
 def _jump(rng: np.random.Generator, pairs: Pairs) -> Kind:
     # Between two measured windows a cost can be that of the one up to anywhere, and then that of the other.
-    # A jump below window 1 is an overhead.
-    place, slope = _column(rng.uniform(-1, 12, SURFACES)), _column(rng.uniform(0.0, 0.03, SURFACES))
+    place, slope = _column(rng.uniform(1, 12, SURFACES)), _column(rng.uniform(0.0, 0.03, SURFACES))
 
     def shape(k: Floats) -> Floats:
         result: Floats = slope * k + (k >= place) + 1e-3
