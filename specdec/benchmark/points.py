@@ -204,9 +204,9 @@ class Points:
         """
         first, *others = (self._entries[load, target.variant].visits for target in self._plan.targets)
         if not others:
-            return _agree([fmean(map(fmean, visit.values())) for visit in first.values() if visit])
+            return agree([fmean(map(fmean, visit.values())) for visit in first.values() if visit])
         return all(
-            _agree(
+            agree(
                 [
                     fmean(fmean(own[prompt]) - fmean(first[number][prompt]) for prompt in shared)
                     for number, own in visits.items()
@@ -232,7 +232,7 @@ def load_of(plan: Plan) -> float:
     return float(plan.concurrency) if plan.arrival == "closed" else plan.rate or 0.0
 
 
-def _agree(visits: list[float]) -> bool:
+def agree(visits: list[float]) -> bool:
     """Whether the mean of logarithms, one per visit, is known to ``SETTLED``."""
     return len(visits) >= FEWEST_VISITS and 3 * stdev(visits) / sqrt(len(visits)) < SETTLED
 
