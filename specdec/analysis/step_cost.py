@@ -74,7 +74,7 @@ def fit_cost(
     at, wanted = np.asarray(measured, dtype=np.float64), np.asarray(windows, dtype=np.float64)
     point, drawn = np.maximum(extra[0], 0.0), np.maximum(extra[1:], 0.0)
     several = len(set(measured)) > 1
-    fixed, slope = fitfit_line(at, point) if several else (0.0, float(point.mean() / at.mean()))
+    fixed, slope = fit_line(at, point) if several else (0.0, float(point.mean() / at.mean()))
     line = 1 + fixed + slope * wanted
     kinds: NDArray[np.int64] = rng.choice(
         len(_SHAPES), size=len(drawn), p=[LINEAR_SHARE, *[(1 - LINEAR_SHARE) / 3] * 3]
@@ -178,7 +178,7 @@ _SHAPES: tuple[tuple[Draw, Shape], ...] = (
 )
 
 
-def fitfit_line(at: Floats, extra: Floats) -> tuple[float, float]:
+def fit_line(at: Floats, extra: Floats) -> tuple[float, float]:
     """Fixed part and slope by least squares, neither below 0."""
     centered = at - at.mean()
     slope = max(0.0, float(extra @ centered / (centered @ centered)))
