@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def unlike_arms(
     settings: Mapping[str, VariantSettings], baselines: Sequence[str], speculative: Sequence[str]
 ) -> Iterator[str]:
-    """A sentence for each speculative variant that has no baseline with its settings: what is measured then
-    is not the draft alone.
+    """A sentence for each speculative variant without a baseline of the same settings: its comparison
+    measures more than the draft.
 
     Args:
         settings: what each variant ran with, by name; a variant that is absent is not judged.

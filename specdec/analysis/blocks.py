@@ -1,9 +1,9 @@
 """What the requests of a block share: a disturbed minute, a fresh connection, a busy neighbour.
 
-A block's disturbance lies on all its pairs, so that no spread between prompts shows it. Its variance is
-estimated from how blocks differ beyond what their pairs differ by chance (analysis of variance for unbalanced
-data, Henderson's method 3: Searle, Casella and McCulloch, Variance Components, 1992, section 5.5), pooled
-over the rows that are read together, since they ran on one machine.
+A disturbance affects all pairs of a block alike, so the spread between prompts does not show it. Its variance
+is estimated from how blocks differ beyond what their pairs differ by chance (analysis of variance for
+unbalanced data, Henderson's method 3: Searle, Casella and McCulloch, Variance Components, 1992, section 5.5),
+pooled over the rows that are read together, since they ran on one machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BlockSpread:
         most_uncertainty: as ``uncertainty``, of ``most``.
         degrees: degrees of freedom between blocks.
 
-    An interval from either one holds, so the narrower of the two serves.
+    An interval from either one holds, so the narrower of the two is used.
     """
 
     variance: float

@@ -1,4 +1,4 @@
-"""What a service gives at each load, and how much load it carries within an objective."""
+"""The throughput of a service at each load, and how much load it carries within an objective."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Compares two runs: the same prompts on another day, in another region, or with another configuration.
 
-Two runs are two days, and a day disturbs every request of it: with one day on each side no number of prompts
-tells a change from a bad day. A baseline that both runs measured unchanged does: each variant is compared by
-how much more it changed than this reference.
+Two runs are two days, and a day affects all of its requests alike. With one day on each side, no number of
+prompts can tell a change from a bad day. A baseline that both runs measured unchanged can: each variant is
+judged by how much more it changed than this reference.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def acceptance_of(convention: Convention, window: int, tokens: float) -> float:
 
 
 def best_speedup(convention: Convention, rate: float, *, slope: float, fixed: float = 0.0) -> float:
-    """Largest speed-up over all windows with constant acceptance; 1 where speculation is better left off."""
+    """Largest speed-up over all windows with constant acceptance; 1 if no window pays."""
     windows = range(convention.smallest, LARGEST + 1)
     return max(1.0, *(constant_tokens(convention, k, rate) / (1 + fixed + slope * k) for k in windows))
 

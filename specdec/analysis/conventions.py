@@ -38,8 +38,8 @@ def is_local(manifest: RunManifest) -> bool:
 
 
 def strangers(manifest: RunManifest) -> dict[str, str]:
-    """Variants that another model answered for than the experiment's target, with the name of that model:
-    what the experiment says of price, arithmetic and roofline is not about them.
+    """Variants that were served by another model than the experiment's target, with the name of that model.
+    The experiment's price, step arithmetic and roofline do not apply to them.
 
     A service of the experiment names its model as the experiment does; a server that a user started may name
     the same model by the path of its folder.

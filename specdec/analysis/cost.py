@@ -33,7 +33,7 @@ def in_flight(records: Sequence[RequestRecord]) -> float | None:
 
 
 def spent(record: RequestRecord, *, stall: float, total: float) -> float:
-    """Seconds that a request took a slot for, whatever became of it.
+    """Seconds for which a request occupied a slot, whether it succeeded or not.
 
     Args:
         record: of the request.
@@ -72,8 +72,8 @@ def token_cost(
     """Cost of one variant on one test case.
 
     The throughput is what the service gives if all its traffic is like this test case: tokens over time of
-    one stream, times the streams that were in flight in the whole run. Input tokens are not charged apart:
-    the time to read them is in E2E.
+    one stream, times the streams that were in flight in the whole run. Input tokens have no price of their
+    own: the time to read them is part of E2E.
 
     Args:
         records: measured requests of the variant on the test case.

@@ -1,9 +1,9 @@
 """Where a ratio over load passes 1.
 
-Between two measured loads, each prompt's time per token is taken as a straight line on either side of the
-ratio: what a step costs grows with the sequences in it, in proportion while one thing limits it. Outside the
-measured loads nothing is said. The interval holds every load at which the ratio's own interval leaves it
-open whether the variant is faster or slower (Fieller's argument), so that it agrees with what is said of the
+Between two measured loads, each prompt's time per token is taken as a straight line, for both variants: the
+cost of a step grows in proportion to its sequences as long as the same resource limits it. Outside the
+measured loads nothing is said. The interval holds every load at which the ratio's own interval leaves it open
+whether the variant is faster or slower (Fieller's argument), so that it agrees with what is said of the
 measured loads, and holds with them.
 """
 
@@ -83,7 +83,7 @@ def _root(low: float, high: float, ratio_at: RatioAt) -> float:
 
 
 def _side(ratio: PairedRatio | None) -> int:
-    """1 where the variant is told to be faster, -1 where slower, 0 where neither."""
+    """1 if the variant is shown to be faster, -1 if slower, 0 if neither."""
     if ratio is None or ratio.interval is None:
         return 0
     return (ratio.interval.low > 1) - (ratio.interval.high < 1)

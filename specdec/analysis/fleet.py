@@ -1,4 +1,4 @@
-"""A fleet's ratio: time in sum, as a bill adds it up.
+"""A fleet's ratio: total time, as a bill adds it up.
 
 The geometric mean of ratios is what a user who sends one prompt may expect. A bill adds seconds: half the
 prompts at 2.2 times the speed and half at 0.6 are 1.15 times as fast on average, and take 6% longer in sum.
@@ -15,7 +15,7 @@ from specdec.runs.record import RequestRecord
 
 
 def seconds_per_token(record: RequestRecord) -> float | None:
-    """Time of the whole request over its output tokens: what a slot of the service is taken for."""
+    """Time of the whole request over its output tokens: how long a token occupies a slot of the service."""
     if not record.output_tokens or not record.chunk_times:
         return None
     return record.chunk_times[-1] / record.output_tokens

@@ -1,4 +1,6 @@
-"""What a row must pass for its speed to count. Each reason says what is wrong and what to do about it."""
+"""The gates that a row must pass for its speed to count. Each reason says what is wrong and what to do about
+it.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ REPETITIVE = "structured"
 
 
 def unlike(pair: Pair) -> tuple[str, ...]:
-    """In what the requests of a pair differ though only the variant may: such a pair compares two different
-    tasks.
+    """The fields in which the requests of a pair differ although only the variant may differ. Such a pair
+    compares two different tasks.
     """
     ours, theirs = pair.baseline, pair.variant
     fields = ["temperature", "thinking", "requested_tokens"]
@@ -53,7 +55,7 @@ def _ends_in_loop(record: RequestRecord) -> bool:
 
 
 def side_of(requests: Sequence[RequestRecord]) -> Side:
-    """What became of one side's requests.
+    """The outcomes of one side's requests.
 
     Args:
         requests: all of one variant on one test case, failed ones too, warm-up left out.
@@ -134,7 +136,7 @@ def reasons(
 
 
 def other_template(templates: tuple[str | None, str | None]) -> bool:
-    """Whether two servers tell the same of their templates, text or token ids, and it is not equal."""
+    """Whether both servers report their templates in the same form, text or token ids, and the two differ."""
     ours, theirs = templates
     return bool(ours and theirs and ours.partition(":")[0] == theirs.partition(":")[0] and ours != theirs)
 

@@ -19,8 +19,8 @@ _COMPRESSED = 0.3
 def loops(text: str) -> bool:
     """Whether the second half of a text repeats one piece, at least ``TIMES`` times and to its end.
 
-    A piece of any length counts, so that a model that says one paragraph over and over is found like one that
-    says one word. Ordinary repetition (a list, a table, a refrain) varies within the half and is none.
+    A piece of any length counts, so a model that repeats one paragraph is found like one that repeats one
+    word. Ordinary repetition (a list, a table, a refrain) varies within the half and is none.
     """
     half = text[-int(len(text) * SHARE) :]
     if len(text) < SHORTEST:

@@ -1,4 +1,4 @@
-"""What a step cost in a run: of each window that it measured, whatever was kept of the proposals.
+"""The cost of a step in a run, for each measured window, however many proposals were kept.
 
 A graph that verifies a window takes the same time whether its proposals are right or wrong. So any draft of
 the right size tells the cost of a step, without being a good one: the times between the steps of a

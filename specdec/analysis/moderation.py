@@ -1,9 +1,9 @@
-"""What the spread of one test case may learn from the others.
+"""How the spread of one test case is estimated with the help of the others.
 
 Three or four prompts say little about their own spread. Test cases measured side by side share machine and
 method, so the variance of each is drawn towards their common one, as far as the rows themselves agree on it:
 empirical Bayes, "moderated t" (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004,
-section 6.2). Rows that disagree get little of it.
+section 6.2). If the rows disagree, they are drawn only a little.
 """
 
 from __future__ import annotations

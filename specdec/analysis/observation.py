@@ -1,4 +1,4 @@
-"""What one test case tells about one window, prompt by prompt, so that prompts can be resampled."""
+"""The observations of one test case at one window, prompt by prompt, so that prompts can be resampled."""
 
 from __future__ import annotations
 
@@ -136,7 +136,9 @@ def _by_prompt(records: Sequence[RequestRecord]) -> dict[str, list[RequestRecord
 
 
 def _separate(sizes: Sequence[int], most: int) -> tuple[int, ...]:
-    """Steps that reached the client together, told by being larger than one step can be, apart again."""
+    """Splits steps that reached the client together, which are recognized because they are larger than one
+    step can be.
+    """
     if not sizes or (max(sizes) <= most and min(sizes) >= 1):
         return tuple(sizes)
     parts: list[int] = []

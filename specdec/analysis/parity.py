@@ -1,4 +1,4 @@
-"""Do both variants say the same? Greedy decoding with a draft must give the target's own text."""
+"""Do both variants give the same text? Greedy decoding with a draft must give the target's own text."""
 
 from __future__ import annotations
 
@@ -146,5 +146,5 @@ def _near_tie(ours: Sequence[float] | None, theirs: Sequence[float] | None) -> b
 
 
 def _readable(record: RequestRecord) -> bool:
-    """Whether the text is all of the answer: what was counted and not read is equal to nothing."""
+    """Whether the text is the whole answer: tokens that were counted but not read are equal to nothing."""
     return bool(record.text) and record.unread is None

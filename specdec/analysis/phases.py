@@ -1,6 +1,6 @@
-"""What the requests of a phase share, where variants are served one after the other.
+"""What the requests of a phase share, if variants are served one after the other.
 
-A phase is a block: whatever befalls its hour, or the server that was started for it, lies on all its
+A phase is a block: whatever happens in its hour, or to the server that was started for it, affects all its
 requests alike. The variance of phases is estimated from the cells of a row, each a baseline's phase beside a
 variant's: with two repeats and more as they lie around a steady drift; with one repeat (A-B-A) from the two
 phases of the baseline alone, whose difference then counts as chance. Cells share phases, so they are fitted

@@ -1,4 +1,6 @@
-"""Does a variant answer tasks rightly as often as the baseline? Paired by task, with what that can show."""
+"""Does a variant give right answers as often as the baseline? Paired by task, with the limits of what that
+can show.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What walks along the baseline say: the same decoder, or another.
+"""Judges walks along the baseline: the same decoder, or another one.
 
 Decided by gaps where log-probabilities are real. Where they are not, by the rate of swaps against the
 baseline's own with itself, which has a blind spot: a decoder that takes one wrong token in 200 swaps as often
@@ -34,7 +34,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Rejoined:
-    """What the walks of one row say.
+    """The result of the walks of one row.
 
     Attributes:
         state: ``same``, ``swaps`` or ``differs``.
@@ -124,7 +124,7 @@ def poisson_rate(count: int, exposure: int, level: float = LEVEL) -> Interval:
 
 
 def with_rejoined(parity: Parity, pairs: Sequence[Pair], followed: Sequence[Followed]) -> Parity:
-    """The parity of a row, taking up what was followed of it.
+    """The parity of a row, with the texts that were followed taken into account.
 
     Nothing changes unless every differing text was followed. Texts that are equal count as followed without a
     swap, each once, since the baseline decoded them itself.

@@ -1,8 +1,8 @@
-"""Replay of verification: what a text says about every window at once.
+"""Replay of verification: one text tells the steps of every window.
 
-A greedy proposal is accepted exactly where it is the token that the target wrote. So once it is known at
-which positions of a text a draft names the next token, the steps of any window follow without a target: from
-where a step begins, the proposals up to the first wrong one are kept, and the target adds a token of its own
+A greedy proposal is accepted exactly if it is the token that the target wrote. So once it is known at which
+positions of a text a draft names the next token, the steps of any window follow without a target: from where
+a step begins, the proposals up to the first wrong one are kept, and the target adds a token of its own
 (Leviathan et al., arXiv 2211.17192, algorithm 1, at temperature 0).
 
 Positions count the tokens after the first one, which prefill emits. An average over steps cannot replace the
@@ -152,8 +152,8 @@ def fill(revealed: NDArray[np.int8], chance: NDArray[np.float64], rng: np.random
 def local_rate(
     revealed: NDArray[np.int8], lengths: Counts | None = None, *, reach: int = 16, prior: float = 0.5
 ) -> NDArray[np.float64]:
-    """Share of right proposals near each position: a full window is left for the same kind of stretch that it
-    came through.
+    """Share of right proposals near each position: the stretch after a full window is assumed to be like the
+    stretch before it.
 
     Args:
         revealed: see ``reveal``.

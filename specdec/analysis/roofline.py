@@ -11,8 +11,8 @@ def roofline(variant: str, *, instance: Instance, limit: float, tpot: float, spe
 
     Args:
         variant: its name.
-        instance: accelerator instance; a plain variant far below what half of its published services reach
-            has something else in its way.
+        instance: accelerator instance; if a plain variant is far below what half of its published services
+            reach, something else limits it.
         limit: see ``specdec.catalog.roofline.limit_step``.
         tpot: seconds per token, mean over the test cases.
         speculative: whether one step may emit several tokens.

@@ -282,14 +282,14 @@ def is_sequential(manifest: RunManifest) -> bool:
 
 
 def worthwhile(tpot: PairedRatio, fleet: PairedRatio | None) -> bool:
-    """Whether a difference that is there is one to act on: at least the margin, and no longer time in sum."""
+    """Whether a real difference is worth acting on: at least the margin, and no more time in total."""
     return tpot.value >= 1 + MARGIN and (fleet is None or fleet.value >= 1)
 
 
 def noise_of(baseline: Sequence[RequestRecord]) -> float | None:
     """By how much a baseline differs from itself: TPOT of the first of each two repeats over the second, as a
     ratio of at least 1, geometric mean over prompts. None without repeats. Repeats on two sides of a seam are
-    not held against each other: they may be of two machines.
+    not compared, since they may come from two machines.
 
     Args:
         baseline: all its requests on one test case.

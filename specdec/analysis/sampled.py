@@ -3,10 +3,10 @@ is what is checked instead.
 
 Many short answers to one prompt are compared piece by piece: at each place, how often each piece of text
 stands there on either side, and after which piece. Answers of one side are independent of each other, so
-under one distribution the names of the sides could be shuffled: the test is exact at any number of answers,
-whatever hangs together inside an answer. Answers are short, since a broken verifier shows in the first
-tokens, before the texts have spread out too far to be counted; and they are longer than one token, since the
-first is made by the prompt's own pass, which verifies nothing.
+under one distribution the names of the sides could be shuffled. The test is exact for any number of answers,
+however the pieces of an answer depend on each other. Answers are short because a broken verifier shows in the
+first tokens, before the texts spread out too far to be counted. They are longer than one token because the
+first one comes from the prompt's own pass, which verifies nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What an interruption can change: the machine. Each side of a seam is read by itself, and the two are held
-against each other.
+"""An interruption can change the machine. So each side of a seam is analysed by itself, and the two are
+compared.
 
 A machine that is slower in everything after the seam leaves every ratio as it is, since both requests of a
-pair lie in one block, and every block on one side. One that changes the ratio itself gives two answers, and
-their mean is true of neither machine.
+pair lie in one block, and every block on one side. If it changes the ratio itself, there are two answers, and
+their mean is true for neither machine.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Shift:
 def shifts(
     rows: Iterable[tuple[Hashable, Sequence[Pair]]], seams: Sequence[Seam], *, level: float, margin: float
 ) -> Mapping[Hashable, Shift]:
-    """The groups of rows whose ratio of time per token is another one on the two sides of a seam.
+    """The groups of rows whose ratio of time per token differs between the two sides of a seam.
 
     A prompt is compared with itself, a test case is one unit since its prompts share blocks, and the interval
     is Student's t over units. A group is named where the whole interval lies beyond the margin.

@@ -1,9 +1,9 @@
-"""The noise floor of a run: what it makes of the baseline measured against itself.
+"""The noise floor of a run: the difference that it finds between the baseline and itself.
 
 The second arm has its own connections and its own turns, as a variant has, so that whatever makes the turns
 of one service differ lies between the two arms as well: a fresh connection, the place in a block, a disturbed
-minute. All test cases are read together, since the arm is a small share of the run. It shows what befalls the
-whole run, not one test case; the intervals of the rows are for that.
+minute. All test cases are read together, since the arm is a small share of the run. It shows disturbances of
+the whole run, not of one test case; the intervals of the rows cover those.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def self_check(
 
 
 def settled(ratio: PairedRatio | None, check: SelfCheck | None, repeats: float | None = None) -> Decision:
-    """The decision of a ratio, or ``undecided`` where it is within what equal things differ by.
+    """The decision of a ratio, or ``undecided`` if equal things differ as much.
 
     A difference must be larger than the noise floor. Where the baseline surely differs from itself, the whole
     interval must lie beyond the floor. Where the floor is above the margin that matters, nothing can be

@@ -1,4 +1,4 @@
-"""The part of the verdict that the baseline against itself gives. Ratios as in
+"""The part of the verdict about the baseline measured against itself. Ratios as in
 ``specdec.analysis.verdict``.
 """
 

@@ -1,4 +1,4 @@
-"""What a run will ask of the servers and about how long it will take, said before it starts."""
+"""What a run will send and about how long it will take, printed before it starts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def seconds(plan: Plan, tpot: float) -> float:
 
 
 def duration(time: float) -> str:
-    """A time as one says it: ``40 s``, ``5 min``, ``1.5 h``."""
+    """A time as people write it: ``40 s``, ``5 min``, ``1.5 h``."""
     if time < 100:
         return f"{max(1.0, time):.0f} s"
     return f"{time / 60:.0f} min" if time < 6000 else f"{time / 3600:.1f} h"

@@ -1,8 +1,8 @@
-"""How several clients of one run keep together: above one machine's load, each sends a share of the plan.
+"""Synchronizes several clients of one run: above the load of one machine, each sends a share of the plan.
 
-Member 0 keeps the meeting: the others connect to it, and nobody starts a turn, or ends one, before all of
-them do. At the end it takes their records in. It decides nothing of who runs where: in a cluster that is an
-Indexed Job's business, whose pods know their index (``JOB_COMPLETION_INDEX``).
+Member 0 is the meeting point: the others connect to it, and no member starts or ends a turn before all of
+them do. At the end it collects their records. It does not decide which client runs where: in a cluster an
+Indexed Job does, whose pods know their index (``JOB_COMPLETION_INDEX``).
 
 The members speak JSON lines over TCP: ``{"index", "of", "plan"}`` to join, then ``{"step", "value"}`` for
 each step, answered by ``{"step", "value"}`` with member 0's value once all have come to it.
@@ -95,7 +95,7 @@ class Meeting(Protocol):
         ...
 
     async def deliver(self, folder: Path, names: tuple[str, ...], *, complete: bool) -> None:
-        """Hands files of this share's folder over to member 0, which takes in those of all that are left.
+        """Sends files of this share's folder to member 0, which collects those of all remaining members.
 
         Args:
             folder: of this share.
@@ -358,7 +358,7 @@ _DELIVERY = "delivery"
 
 
 async def meet(share: Share, plan: str, run: str, use: Callable[[Meeting, str], Awaitable[Any]]) -> Any:
-    """Meets the others, does something with them, and parts.
+    """Meets the other clients, runs ``use``, and leaves.
 
     Args:
         share: of this client.

@@ -15,9 +15,7 @@ class Sample(NamedTuple):
 
 
 def samples(page: str, *beginnings: str) -> Iterator[Sample]:
-    """The samples whose names begin with one of these. What follows one that is not of the format is left
-    out.
-    """
+    """The samples whose names begin with one of these. Everything after a malformed sample is left out."""
     from prometheus_client.parser import text_string_to_metric_families
 
     # A page has a thousand lines, the parser takes 0.1 ms for each, and a run is being timed meanwhile.

@@ -1,4 +1,4 @@
-"""What a run will do: everything the client needs, and nothing of how an experiment file looks."""
+"""The plan of a run: everything the client needs, independent of the layout of the experiment file."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ class Target:
     template: str | None = None
 
     def as_served(self, model: str, engine: str | None, max_model_len: int | None = None) -> Target:
-        """With what the server says of itself; a stranger loses what the experiment says of its variant."""
+        """The target with what the server says about itself. If it serves another model, what the experiment
+        says of its variant is dropped.
+        """
         served = replace(self, model=model, engine=engine, max_model_len=max_model_len)
         if self.expected is None or same_model(model, self.expected):
             return served
@@ -149,7 +151,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A run, decided to the last request.
+    """A run, planned down to the last request.
 
     Attributes:
         run: run id.

@@ -1,4 +1,4 @@
-"""What a user can do about requests that failed, by how they failed."""
+"""Remedies for requests that failed, by how they failed."""
 
 from __future__ import annotations
 

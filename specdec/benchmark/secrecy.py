@@ -1,4 +1,4 @@
-"""What is sent and never kept: keys, wherever a server repeats them."""
+"""Hides what is sent and must never be stored: keys, wherever a server repeats them."""
 
 from __future__ import annotations
 

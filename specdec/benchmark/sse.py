@@ -59,7 +59,7 @@ class Decoder:
         return [event for line in lines if (event := self._line(line)) is not None]
 
     def _whole(self, piece: bytes) -> Event | None:
-        """The event where ``piece`` is exactly one of a single line, as most are; else None."""
+        """The event, if ``piece`` is exactly one event of a single line, as most are; else None."""
         simple = piece.find(b"\n") == len(piece) - 2 and piece.endswith(b"\n") and b"\r" not in piece
         if not simple or self._rest or self._data or self._type or len(piece) > EVENT_LIMIT:
             return None

@@ -1,4 +1,4 @@
-"""How a run stands while it goes on: medians per variant, in half a line. Nothing is decided from them."""
+"""The progress of a run: running medians per variant, in half a line. Nothing is decided from them."""
 
 from __future__ import annotations
 

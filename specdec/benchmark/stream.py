@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible completion stream says: when tokens came, how many, which text, how it ended."""
+"""Reads an OpenAI-compatible completion stream: when tokens came, how many, which text, how it ended."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def _is_error(event_type: str, chunk: Any) -> bool:
 
 
 def _says_nothing(event_type: str, chunk: Any) -> bool:
-    """Whether an event is there to keep the connection open, or holds nothing."""
+    """Whether an event only keeps the connection open, or is empty."""
     if chunk is None:
         return True
     if not isinstance(chunk, dict):

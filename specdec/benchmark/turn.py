@@ -33,8 +33,8 @@ class Turn:
     """Sends a block to one variant.
 
     A held block keeps its load until its last measured request has ended: unmeasured requests of the same
-    prompts fill the places that become free, and are cancelled then. Without them the last requests would be
-    alone with the server, and a load be reported that was not there.
+    prompts fill the places that become free, and are cancelled then. Without them the last requests would
+    have the server to themselves, and the reported load would be too high.
 
     Args:
         client: of the variant.
@@ -121,7 +121,7 @@ class Turn:
             task.cancel()
 
     async def _part(self) -> None:
-        """Lets the load go once the last measured request of every client has ended."""
+        """Stops the fillers once the last measured request of every client has ended."""
         await self._own_over.wait()
         await self._together()
         self._over.set()
@@ -164,6 +164,6 @@ class Turn:
         return record.outcome != "cancelled"
 
     async def _filler(self, job: Job) -> bool:
-        """Whether to go on: a server that refuses a filler is not asked for the next at once."""
+        """Whether to go on: after a refused filler the next one is not sent at once."""
         record = await self._ask(self._client, replace(job, warmup=True), self._block.plan)
         return record.outcome in ("ok", "early-eos")

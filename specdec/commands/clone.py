@@ -40,8 +40,9 @@ def command(
     """Add REGION to the experiment file and check it; with --copy, take weights and artifacts along.
 
     A copy can be interrupted and run again: equal objects are kept, every object is compared after it is
-        copied, and the marker of a complete folder is copied last. Regions that the catalogue refuses are
-        refused without an account.
+    copied, and the marker of a complete folder is copied last.
+
+    Regions that the catalogue refuses are refused without an account.
 
     Exit codes: as `specdec check`; 1 also if a copied object differs from its original.
     """

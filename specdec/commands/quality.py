@@ -45,10 +45,9 @@ def command(
     """Do the variants of a run answer tasks rightly as often as its baseline?
 
     Asks each for 60 tasks with answers that are checked exactly: arithmetic in words, extraction into JSON,
-        ordering, counting. The difference is tested by pairs (McNemar), and the largest loss that remains
-        possible is stated: 60 tasks without a difference exclude a loss of more than 6 points. Answers are
-            kept in quality.jsonl, and the report includes the result. With --lm-eval the files are kept in
-            lm-eval/.
+    ordering, counting. The difference is tested by pairs (McNemar), and the largest loss that remains
+    possible is stated: 60 tasks without a difference exclude a loss of more than 6 points. Answers are kept
+    in quality.jsonl, and the report includes the result. With --lm-eval the files are kept in lm-eval/.
 
     \b
     specdec quality

@@ -53,7 +53,7 @@ def command(
     """Wait until a new run is in the bucket, and say what changes on the way.
 
     Once a minute it shows the progress of the run: requests done, and running medians per variant, from the
-        benchmark's log in the cluster or in CloudWatch. Nothing is decided from them.
+    benchmark's log in the cluster or in CloudWatch. Nothing is decided from them.
 
     If the cluster says that its benchmark has already ended, the newest run is taken.
 

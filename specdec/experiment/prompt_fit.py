@@ -53,9 +53,10 @@ def require_fit(prompts: Sequence[Prompt], experiment: Experiment) -> None:
 
 
 def misfits(prompts: Sequence[Prompt], experiment: Experiment) -> Iterator[Mistake]:
-    """Prompts of a set that the experiment's services cannot serve. A speculative step writes ahead by its
-    window. If that goes beyond the context, the published stack's server ends with an assertion, and the
-    whole run is lost instead of one request.
+    """Prompts of a set that the experiment's services cannot serve.
+
+    A speculative step writes ahead by its window. If that goes beyond the context, the published stack's
+    server ends with an assertion, and the whole run is lost instead of one request.
     """
     benchmark, serving = experiment.benchmark, experiment.serving
     window = max((variant.window or 0 for variant in experiment.variants), default=0)

@@ -343,8 +343,10 @@ def _guard_pairs(guards: Guards) -> Iterator[Mistake]:
 
 
 def past_mistakes(guards: Guards, now: datetime) -> Iterator[Mistake]:
-    """A scale-down that would never come. ``now`` is in UTC. This is a check of a deployment, which would be
-    unguarded, and not of the file, which stays valid after that time.
+    """A scale-down that would never come. ``now`` is in UTC.
+
+    This is a check of a deployment, which would be unguarded, and not of the file, which stays valid after
+    that time.
     """
     at = guards.scale_down_at
     if at is not None and datetime.fromisoformat(at).replace(tzinfo=UTC) <= now:

@@ -1,4 +1,4 @@
-"""An answer that was logged: what was asked, what was written, and what is known about both."""
+"""A logged answer: what was asked, what was written, and what is known about both."""
 
 from __future__ import annotations
 

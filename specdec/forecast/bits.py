@@ -1,4 +1,4 @@
-"""What a draft said about texts, position by position, and kept on disk."""
+"""What a draft proposes for texts, position by position, cached on disk."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ Kept = dict[int, Positions]
 
 
 class Bank:
-    """What a draft said about texts, kept on disk line by line, so that a forecast goes on where it ended.
+    """What a draft proposed for texts, cached on disk line by line, so that a forecast can continue where it
+    stopped.
 
     Args:
         folder: of all drafts.

@@ -1,4 +1,4 @@
-"""A forecast held against what was then measured: of a run that has both, request by request."""
+"""Compares a forecast with what was measured afterwards, request by request, for a run that has both."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Foreseen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A request whose tokens per step did not come out as forecast.
+    """A request whose tokens per step differ from the forecast.
 
     Attributes:
         prompt: which.
@@ -268,7 +268,7 @@ def tokens_per_step(record: RequestRecord) -> float | None:
 
 
 def write_foreseen(foreseen: Sequence[Foreseen], folder: Path) -> None:
-    """Puts a forecast beside the run, before the run is held against it."""
+    """Writes a forecast beside the run, before the run is compared with it."""
     atomic.write(folder / BEFORE, json_of([dataclasses.asdict(one) for one in foreseen]) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""The forecast: sources and drafts in, what each draft would bring out."""
+"""The forecast: from sources and drafts to what each draft would gain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logged answers in the layouts that people have. A layout is told by its keys; what has none of them is
+"""Reads logged answers in common layouts. A layout is recognized by its keys; entries of other layouts are
 counted and left out.
 
 | layout | told by |

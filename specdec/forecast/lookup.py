@@ -1,7 +1,7 @@
 """Look-up drafting, replayed as llama.cpp's ``ngram_simple`` does it (common/ngram-map.cpp, b11549).
 
-The last tokens are looked for in the text before them, latest place first, and what followed there is
-proposed. It depends on the text alone, so a logged answer tells every proposal.
+The last tokens are searched in the text before them, latest place first, and the tokens that followed there
+are proposed. It depends on the text alone, so a logged answer tells every proposal.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def read_run_answers(
         base: folder that a relative prompt file starts from.
 
     Raises:
-        BadInputError: the run has no baseline, or its prompts are not to be had.
+        BadInputError: the run has no baseline, or its prompts cannot be read.
     """
     baseline = next((n for n, v in run.manifest.variants.items() if v.get("role") == "baseline"), None)
     if baseline is None:

@@ -1,5 +1,6 @@
-"""The oracle: what the golden server plans for a request, and what it really did, in numbers. It shares no
-code with the client or the metrics, so that a mistake there cannot cancel itself out here.
+"""The oracle: what the golden server plans for a request, and what it really did, in numbers.
+
+It shares no code with the client or the metrics, so that a mistake there cannot cancel itself out here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fetches what the LLMPerf lane needs and no package index has, each pinned by content or by commit.
+"""Fetches what the LLMPerf lane needs beyond package indexes, each pinned by content or by commit.
 
 ``LLMPERF_SOURCE`` and ``LLMPERF_TOKENIZER`` name mirrors.
 """

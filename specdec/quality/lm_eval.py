@@ -1,4 +1,5 @@
 """The lm-eval lane: gsm8k as the published sample runs it, against every variant, and how its files are read.
+
 lm-eval is not a dependency: it has to be installed beside specdec. It fetches gsm8k itself.
 """
 

@@ -42,9 +42,10 @@ class Task:
         return Prompt(id=self.id, test_case=self.kind, prompt_class=self.kind, text=self.prompt)
 
     def right(self, text: str) -> bool:
-        """Whether a text is a right answer. JSON must hold the same object, whatever surrounds it. Otherwise
-        the text after the last ``Answer:`` must contain the number and no other one, or be the list, apart
-        from spaces, case and a full stop.
+        """Whether a text is a right answer.
+
+        JSON must hold the same object, whatever surrounds it. Otherwise the text after the last ``Answer:``
+        must contain the number and no other one, or be the list, apart from spaces, case and a full stop.
         """
         text = text.rpartition("</think>")[2]
         if isinstance(self.answer, dict):
