@@ -38,8 +38,6 @@ class Setup:
         draft_model: whether proposals come from a draft model, the same weights as shipped (Q4_1), and not
             from look-up in the context.
         draft: GGUF file of the draft model; None for the shipped one.
-        kept: tokens per step that a speculative server keeps whatever they are, its own among them: for the
-            cost of a step, not for its text. None keeps what is right.
         slots: requests that a server decodes together.
         threads: of each server.
     """
@@ -47,7 +45,6 @@ class Setup:
     bits: weights.Bits = 16
     draft_model: bool = False
     draft: Path | None = None
-    kept: float | None = None
     slots: int = 1
     threads: int = 1
 
@@ -196,7 +193,6 @@ def command(
         *("--model", str(model), "--alias", alias, "--port", str(port)),
         *("--context", str(_CONTEXT), "--threads", str(setup.threads), "--slots", str(setup.slots)),
         *(("--window", str(window)) if window else ()),
-        *(("--kept", str(setup.kept)) if window and setup.kept is not None else ()),
         *(("--fused-attention",) if setup.draft_model else ()),
         *(("--draft", str(setup.draft or packaged())) if drafted else ()),
     )

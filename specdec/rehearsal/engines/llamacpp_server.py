@@ -77,8 +77,6 @@ def parameters(arguments: argparse.Namespace) -> Any:
         settings.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
         settings.speculative.ngram_simple.size_n = matched_tokens(arguments.window, MATCHED_TOKENS)
         settings.speculative.ngram_simple.size_m = arguments.window
-    if arguments.window and arguments.kept is not None:
-        settings.speculative.synth_len = arguments.kept
     return settings
 
 
@@ -97,11 +95,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--draft", help="GGUF file of a draft model; by default proposals are looked up")
     parser.add_argument(
         "--window", type=int, default=0, help="most tokens proposed per step; 0 decodes plainly"
-    )
-    parser.add_argument(
-        "--kept",
-        type=float,
-        help="tokens per step to keep, whatever they are; by default those that are right",
     )
     arguments = parser.parse_args(argv)
     xllamacpp = _library()
