@@ -149,7 +149,8 @@ def _advice(groups: Sequence[GroupOutlook]) -> Table:
             cell(str(group.answers)),
             cell(str(group.window)),
             cell(f"{_best(group).speedup_low:.2f} to {_best(group).speedup_high:.2f}x"),
-            cell(f"{_best(group).pays_below:.2f} plain steps"),
+            # Where nothing was ever proposed, no step is one that could cost more.
+            cell(f"{_best(group).pays_below:.2f} plain steps" if _best(group).pays_below else None),
             cell(group.advice, tone=_TONES[group.advice]),
         )
         for group in groups

@@ -36,7 +36,8 @@ def section(view: View) -> Section | None:
 
 def _name(advice: WindowsOverLoad) -> str:
     windows = listed([str(window) for window in advice.measured_windows])
-    return f"{advice.draft or 'draft'}, measured at window {windows}"
+    several = "s" if len(advice.measured_windows) > 1 else ""
+    return f"{advice.draft or 'draft'}, measured at window{several} {windows}"
 
 
 def _picture(view: View, advice: WindowsOverLoad) -> Picture:
