@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import bz2
-import io
 import json
-import shlex
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,126 +33,18 @@ from charts.objects import (
     quantities,
     restricted,
 )
+from charts.own_prompts import PROMPTS, parts_of, prompt_file, unpacking
+from charts.pod_code import packed, sources
 from charts.vllm_service import GRACE_SECONDS, STAGING_SECONDS
 from specdec.catalog.sources import PYTHON_IMAGE
-from specdec.errors import BadInputError, Mistake
 from specdec.experiment.prompt_fit import fitting
 from specdec.prompts.files import read as read_prompts
-from specdec.prompts.sets import SHIPPED
-from specdec.prompts.sets import load as load_prompts
-from specdec.prompts.synthetic import SCHEME
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Experiment
 
-ROOT = Path(__file__).parents[1]
 POD = Path(__file__).parent / "pod"
 HOME = "/opt/specdec"
-
-CODE = (
-    "__init__.py",
-    "atomic.py",
-    "aws.py",
-    "benchmark/",
-    "catalog/",
-    "errors.py",
-    "experiment/",
-    "interrupts.py",
-    "llmperf/",
-    "metrics/",
-    "pod/",
-    "prompts/",
-    "publish/",
-    "rejoin/",
-    "runs/",
-    "stamped.py",
-    "text.py",
-)
-"""What the pod imports, below ``specdec``; a test imports its entry from nothing else."""
-
-LAPTOP = (
-    "benchmark/announcement.py",
-    "benchmark/summary.py",
-    "catalog/addons.py",
-    "catalog/kubernetes.py",
-    "catalog/service_prices.py",
-    "catalog/sources.py",
-    "catalog/speed_ups.py",
-    "catalog/system_node.py",
-    "experiment/checks.py",
-    "experiment/cluster_checks.py",
-    "experiment/endpoints.py",
-    "experiment/network_checks.py",
-    "experiment/node_checks.py",
-    "experiment/reading.py",
-    "experiment/registry.py",
-    "experiment/serving_checks.py",
-    "experiment/stack_checks.py",
-    "runs/find.py",
-    "runs/renamed.py",
-    "runs/unfinished.py",
-)
-"""What of it only a command line uses: experiment files and runs are read there. All of it would not fit."""
-
-PROMPTS = "/opt/prompts"
-
-MAX_PROMPT_BYTES = 225_000
-"""Most that a prompt file may take compressed. A template holds 1 MB (CloudFormation quotas), of which the
-rest of the stack needs two thirds.
-"""
-_PART_BYTES = 100_000
-"""Of one config map, so that it fits into one manifest."""
-
-
-def sources() -> dict[str, str]:
-    """The pod's own code and prompt sets: path in the archive to text."""
-    texts: dict[str, str] = {}
-    for path in sorted((ROOT / "specdec").rglob("*")):
-        name = path.relative_to(ROOT / "specdec").as_posix()
-        if path.suffix in (".py", ".jsonl") and name.startswith(CODE) and name not in LAPTOP:
-            texts[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8")
-    return texts
-
-
-def archive(texts: Mapping[str, str]) -> bytes:
-    """A tar archive of files that depends on nothing but them: no times, no owners.
-
-    Compressed, because a manifest that the CDK hands to its kubectl function must stay below 200 KB; with
-    bzip2, because its output is the same everywhere, while that of zlib depends on which zlib Python was
-    built with.
-    """
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for path, text in texts.items():
-            content = text.encode()
-            entry = tarfile.TarInfo(path)
-            entry.size = len(content)
-            tar.addfile(entry, io.BytesIO(content))
-    return bz2.compress(buffer.getvalue())
-
-
-def prompt_file(prompts: str, *, base: Path | None = None) -> Path | None:
-    """The user's own prompt file, or None for a shipped set.
-
-    Args:
-        prompts: ``benchmark.prompts`` of an experiment.
-        base: folder that a relative path starts from; the current one by default.
-
-    Raises:
-        BadInputError: it cannot be read or is wrong, found here before the pod finds it hours into a
-            deployment; or its path cannot be made again in the pod, where the experiment names it by the same
-            path.
-    """
-    if prompts in SHIPPED or prompts.startswith(SCHEME):
-        load_prompts(prompts)
-        return None
-    path = Path(prompts)
-    if path.is_absolute() or ".." in path.parts:
-        remedy = "Put it below that folder and name it by its path from there"
-        problem = "is not below the folder of the experiment file"
-        raise BadInputError("experiment", [Mistake("benchmark.prompts", prompts, problem, remedy)])
-    load_prompts(prompts, base=base)
-    return (base or Path()) / path
 
 
 class LlmPerf(cdk8s.Chart):
@@ -190,7 +77,7 @@ class LlmPerf(cdk8s.Chart):
                 if path.is_file()
             },
         }
-        code = base64.b64encode(archive(sources())).decode()
+        code = packed(sources())
         files = f"llmperf-{digest([*texts, *texts.values(), code])}"
         selector = labels("llmperf", "benchmark")
         k8s.KubeConfigMap(
@@ -200,7 +87,7 @@ class LlmPerf(cdk8s.Chart):
             data=texts,
             binary_data={"code.tar.bz2": code},
         )
-        prompts = _prompt_parts(read_prompts(own)) if own else {}
+        prompts = parts_of(read_prompts(own)) if own else {}
         for name, part in prompts.items():
             k8s.KubeConfigMap(
                 self, name, metadata=metadata(name, selector), binary_data={f"{name}.bz2": part}
@@ -225,7 +112,7 @@ class LlmPerf(cdk8s.Chart):
         }
         steps = [
             f"python -m tarfile -e {HOME}/code.tar.bz2 /work/code",
-            *(_unpack(own, prompts) if own else []),
+            *(unpacking(experiment.benchmark.prompts, prompts) if own else []),
             f"exec bash {HOME}/start.sh",
         ]
 
@@ -304,47 +191,6 @@ def _phases(experiment: Experiment) -> dict[str, str]:
         "DEPLOYMENTS": json.dumps(names, separators=(",", ":"), sort_keys=True),
         "LEAVE_SECONDS": str(GRACE_SECONDS),
     }
-
-
-def _prompt_parts(text: str) -> dict[str, str]:
-    """A prompt file as config maps: name to base64 of a part of the compressed text, in order.
-
-    Raises:
-        BadInputError: more than the template has room for.
-    """
-    content = bz2.compress(text.encode())
-    if len(content) > MAX_PROMPT_BYTES:
-        raise BadInputError(
-            "experiment",
-            [
-                Mistake(
-                    "benchmark.prompts",
-                    f"{len(text.encode())} bytes",
-                    f"takes {len(content)} bytes compressed, and a deployment carries {MAX_PROMPT_BYTES}",
-                    "Use fewer or shorter prompts; `specdec bench` from a machine of yours has no limit",
-                )
-            ],
-        )
-    name = f"llmperf-prompts-{digest([text])}"
-    starts = range(0, len(content), _PART_BYTES)
-    return {
-        f"{name}-{number}": base64.b64encode(content[start : start + _PART_BYTES]).decode()
-        for number, start in enumerate(starts)
-    }
-
-
-_DECOMPRESS = "import bz2, sys; sys.stdout.buffer.write(bz2.decompress(sys.stdin.buffer.read()))"
-"""As a program, since the image has no bunzip2."""
-
-
-def _unpack(own: Path, parts: Mapping[str, str]) -> list[str]:
-    """Commands that put the prompts where the experiment names them."""
-    path = shlex.quote(own.as_posix())
-    files = " ".join(f"{PROMPTS}/{name}.bz2" for name in parts)
-    return [
-        f"install -D /dev/null {path}",
-        f"cat {files} | python -c '{_DECOMPRESS}' > {path}",
-    ]
 
 
 def _ignoring_disruptions() -> k8s.PodFailurePolicy:

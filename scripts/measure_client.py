@@ -319,8 +319,9 @@ def drink(url: str, chunks: int, requests: int, out: Path) -> None:
     """Reads the flood and prints chunks per second, per processor second, and memory after a tenth and at the
     end.
     """
+    from specdec.benchmark.course import RunEvent
     from specdec.benchmark.plan import Plan, Target, new_run_id
-    from specdec.benchmark.run import RunEvent, run
+    from specdec.benchmark.run import run
     from specdec.prompts.sets import Prompt
 
     held: list[float] = []

@@ -7,9 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from specdec.analysis.seams import seam_caveats
 from specdec.analysis.significance import MARGIN
 from specdec.analysis.verdict import Comparison, Overall, PairedRatio, ReasonCode, Verdict
+from specdec.runs.phases import moved
 from specdec.runs.seam import Seam
 
 FEW_PROMPTS = 4
+
+NAMED_CHANGES = 3
+"""Facts of servers that changed between phases which a sentence names; the manifest has all."""
 
 WITHHELD: dict[ReasonCode, str] = {
     "unfinished": "the run did not end",
@@ -265,11 +269,11 @@ def _about_phases(verdict: Verdict) -> Iterator[str]:
     own = [level for level in verdict.phases if level.variant == verdict.baselines[0]]
     values = [level.against_first for level in own if level.against_first is not None]
     order = ", ".join(level.variant for level in verdict.phases)
-    moved = max((abs(value - 1) for value in values), default=0.0)
+    change = max((abs(value - 1) for value in values), default=0.0)
     between = verdict.baselines[0]
     yield (
         f"One variant was served after the other, in the phases {order}. {between} itself changed by up to"
-        f" {moved:.1%} between its phases. A steady drift cancels; what is left of its change counts as"
+        f" {change:.1%} between its phases. A steady drift cancels; what is left of its change counts as"
         " chance, and a change that comes and goes with the phases cannot be told from the draft's effect."
     )
     if len(values) <= 2:
@@ -277,6 +281,17 @@ def _about_phases(verdict: Verdict) -> Iterator[str]:
             f"With one phase between two of {between}, drift and chance cannot be told apart: only a"
             f" difference many times as large as {between}'s own change is decided. Use benchmark.repeats = 2"
             " or more."
+        )
+    changes = [
+        f"{fact.fact} of {fact.variant} was {fact.first or 'not known'} in its first phase and"
+        f" {fact.now or 'not known'} in phase {fact.phase + 1}"
+        for fact in moved(verdict.environment)
+    ]
+    if changes:
+        more = f", and {len(changes) - NAMED_CHANGES} more" if len(changes) > NAMED_CHANGES else ""
+        yield (
+            "What the servers ran on changed between phases, so that phases differ in more than time:"
+            f" {'; '.join(changes[:NAMED_CHANGES])}{more}."
         )
 
 

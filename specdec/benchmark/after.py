@@ -70,19 +70,11 @@ def check_texts(run: Run, plan: Plan, on_progress: Progress = lambda _what, _don
     pending = pending_of(run)
     followed = _follow(run, plan, until, on_progress)
     hot = hottest(run)
-    sampled = hot > 0 and len(run.manifest.variants) > 1
+    # One after the other, the last phase leaves the baseline alone.
+    sampled = hot > 0 and len(run.manifest.variants) > 1 and plan.schedule != "sequential"
     if sampled:
-        short = answers.plan_of(
-            run,
-            [answers.sampling_prompt()],
-            addresses={target.variant: target.url for target in plan.targets},
-            temperature=hot,
-            repeats=answers.SHORT_ANSWERS,
-            headers=plan.headers,
-            extra_body=plan.extra_body,
-            authorities=plan.authorities,
-            insecure=plan.insecure,
-            timeouts=plan.timeouts,
+        short = answers.plan_after(
+            run, plan, [answers.sampling_prompt()], temperature=hot, repeats=answers.SHORT_ANSWERS
         )
         draw(
             short,

@@ -14,6 +14,7 @@ from typing import IO, Any
 from specdec import atomic
 from specdec.benchmark.client import Client
 from specdec.benchmark.fields import Fields
+from specdec.benchmark.meeting import ALONE
 from specdec.benchmark.plan import Job, Plan, Target
 from specdec.benchmark.remedies import remedy
 from specdec.errors import BadInputError, Mistake, SpecdecError
@@ -96,6 +97,36 @@ def plan_of(
         ),
         prompts=tuple(prompts),
         **(fields | changes),
+    )
+
+
+def plan_after(run: Run, plan: Plan, prompts: Sequence[Prompt], **changes: Any) -> Plan:
+    """A plan that asks the servers of a run just measured for something else, and measures nothing.
+
+    Args:
+        run: what was measured.
+        plan: of that run.
+        prompts: what to ask now.
+        changes: other fields of the plan.
+    """
+    served = run.manifest.variants
+    return replace(
+        plan,
+        targets=tuple(
+            replace(target, model=served[target.variant].get("model"), expected=None)
+            for target in plan.targets
+        ),
+        prompts=tuple(prompts),
+        ignore_eos=False,
+        near_ties=False,
+        schedule="alternate",
+        arrival="closed",
+        rate=None,
+        loads=(),
+        self_check=0.0,
+        seconds=None,
+        share=ALONE,
+        **changes,
     )
 
 

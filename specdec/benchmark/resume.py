@@ -18,7 +18,7 @@ from specdec.text import parse_utc
 
 if TYPE_CHECKING:
     from specdec.benchmark.load import Block
-    from specdec.benchmark.plan import Plan
+    from specdec.benchmark.plan import Plan, Target
     from specdec.prompts.sets import Prompt
     from specdec.runs.folder import Run
     from specdec.runs.manifest import RunManifest
@@ -56,6 +56,26 @@ class Earlier:
     records: tuple[RequestRecord, ...]
     blocks: frozenset[int]
     set_aside: int
+
+    def require_models_of(self, targets: Sequence[Target]) -> None:
+        """Lets a run go on only on the models that it began with.
+
+        Raises:
+            BadInputError: a target serves another one.
+        """
+        before = self.manifest.variants
+        mistakes = [
+            Mistake(
+                f"target {target.variant}",
+                target.model,
+                f"is another model than {model}, which was measured before the interruption",
+                "Serve the same model, or start a new run",
+            )
+            for target in targets
+            if (model := before.get(target.variant, {}).get("model")) not in (None, target.model)
+        ]
+        if mistakes:
+            raise BadInputError("resume", mistakes)
 
     def seam(self, blocks: Sequence[Block]) -> Seam:
         """Where the two parts meet."""

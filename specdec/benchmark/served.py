@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from specdec.benchmark.client import Client
@@ -18,6 +19,23 @@ if TYPE_CHECKING:
 
 _TELLING = (301, 302, 303, 307, 308, 401, 403, 407)
 """Answers to the first question that the requests would get too."""
+
+
+async def all_served(targets: Sequence[Target], plan: Plan, tls: ssl.SSLContext) -> list[Target]:
+    """The targets as their servers say that they serve them.
+
+    Raises:
+        SpecdecError: as of ``served``, of the first that has one. All are waited for, since what a later one
+            raises would be printed with its traceback.
+    """
+    asked = (served(target, plan, tls) for target in targets)
+    told = await asyncio.gather(*asked, return_exceptions=True)
+    answers: list[Target] = []
+    for answer in told:
+        if isinstance(answer, BaseException):
+            raise answer
+        answers.append(answer)
+    return answers
 
 
 async def served(target: Target, plan: Plan, tls: ssl.SSLContext) -> Target:

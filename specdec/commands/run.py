@@ -26,7 +26,9 @@ STEP_COST_TOKENS = 96
 @click.command()
 @experiment_option
 @region_option
-@click.option("--prompts", metavar="SET|FILE", help="Other prompts than the experiment's.")
+@click.option(
+    "--prompts", metavar="SET|FILE", help="Other prompts than the experiment's; a file may lie anywhere."
+)
 @click.option(
     "--lane",
     "lanes",
@@ -70,34 +72,36 @@ def command(
     the same servers would measure each other. The records go to the bucket: `specdec wait --run ID`, then
     `specdec report --stack NAME ID`.
 
-    With --resume the complete blocks of the interrupted run are taken over into a new run.
+    With --resume the complete blocks of the interrupted run are taken over into a new run. --prompts then
+    says where a prompt file of its own lies now.
     """
     from specdec.benchmark.plan import new_run_id
     from specdec.deployed.stack import bucket_for
     from specdec.operate.kubernetes import Kubectl
 
     experiment, name, clients = opened(experiment_path, region)
+    name_of_prompts, base = placed(prompts, experiment_path.parent)
     changes = {
-        "prompts": prompts,
+        "prompts": name_of_prompts,
         "lanes": lanes or None,
         "repeats": repeats,
         "output_tokens": output_tokens,
         "concurrency": concurrency,
     }
     given = {field: value for field, value in changes.items() if value is not None}
-    # A path of the command line starts from the current folder, one of the experiment file beside that file.
-    base = None if prompts is not None else experiment_path.parent
     changed = (step_cost_changes(experiment) if step_costs else {}) | given
-    wanted = with_changes(experiment, changed, base=base)
+    wanted = experiment if interrupted else with_changes(experiment, changed, base=base)
     bucket = bucket_for(experiment, name, clients)
     if bucket is None:
         raise SpecdecError(
             f"there is no bucket in {name} yet", remedy=f"uv run npx cdk deploy {experiment.stack_name(name)}"
         )
     if interrupted is not None:
+        given.pop("prompts", None)
         refuse_changes(given | ({"step_costs": True} if step_costs else {}))
         manifest = interrupted_manifest(interrupted, clients("s3"), bucket)
         wanted = as_it_was(experiment, name, manifest)
+        base = folder_of(wanted.benchmark.prompts, prompts, experiment_path.parent)
     run = new_run_id()
     started = objects(wanted, region=name, bucket=bucket, run=run, resume=interrupted, base=base)
     if printing:
@@ -123,6 +127,55 @@ def command(
         )
         console.say(f"Then: specdec forecast LOG --draft DRAFT --step-cost s3://{bucket}/runs/{run}")
     return EXIT_OK
+
+
+def placed(prompts: str | None, beside: Path) -> tuple[str | None, Path]:
+    """Prompts of the command line as a run names them, and the folder that this starts from. A file may lie
+    anywhere: the pod gets it under its name alone.
+
+    Args:
+        prompts: as given, from the current folder on; None for the experiment's own.
+        beside: folder of the experiment file, from which its own prompts start.
+    """
+    from specdec.prompts.sets import is_file
+
+    if prompts is None or not is_file(prompts):
+        return prompts, beside
+    name = Path(prompts).name
+    # A file may be called as a set is.
+    return name if is_file(name) else f"./{name}", Path(prompts).parent
+
+
+def folder_of(prompts: str, given: str | None, beside: Path) -> Path:
+    """The folder that the prompts of an interrupted run start from now.
+
+    Args:
+        prompts: as the run names them.
+        given: where the file is said to be; None if it is where the experiment file is.
+        beside: folder of the experiment file.
+
+    Raises:
+        BadInputError: the file is not there, or another one is named.
+    """
+    from specdec.prompts.sets import is_file
+
+    if not is_file(prompts):
+        if given is None:
+            return beside
+        refuse_changes({"prompts": given})
+    parts = Path(prompts).parts
+    if given is None:
+        if (beside / prompts).is_file():
+            return beside
+        problem = f"was started with the prompt file {prompts}, which is not in {beside}"
+        raise BadInputError(
+            "command line", [Mistake("--resume", None, problem, "Say where it is now: --prompts FILE")]
+        )
+    path = Path(given).absolute()
+    if path.parts[-len(parts) :] != parts:
+        problem = f"is not the run's own prompt file {prompts}"
+        raise BadInputError("command line", [Mistake("--prompts", given, problem, "Name that file")])
+    return path.parents[len(parts) - 1]
 
 
 def step_cost_changes(experiment: Experiment) -> dict[str, Any]:

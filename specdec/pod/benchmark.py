@@ -6,22 +6,23 @@ import asyncio
 import dataclasses
 import hashlib
 import os
-import time
-import urllib.error
-import urllib.request
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specdec import __version__, atomic
 from specdec.benchmark import run as exact
+from specdec.benchmark.course import RunEvent, Switch
 from specdec.benchmark.plan import Plan, new_run_id
 from specdec.benchmark.standing import Standing
-from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EnvironmentFault, SpecdecError
+from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, SpecdecError
 from specdec.llmperf.results import Case
 from specdec.pod import ran
-from specdec.pod.scaling import ClusterApi, Turns
+from specdec.pod.api import ClusterApi
+from specdec.pod.log import say
+from specdec.pod.scaling import Deployments, Turns
 from specdec.pod.settings import Settings
+from specdec.pod.waiting import not_ready, wait_for_services
 from specdec.publish import cloudwatch, datums
 from specdec.publish.journal import Journal
 from specdec.runs import bucket as run_bucket
@@ -35,13 +36,6 @@ from specdec.text import json_of
 if TYPE_CHECKING:
     import boto3
     from mypy_boto3_cloudwatch import CloudWatchClient
-
-_POLL_SECONDS = 5.0
-
-
-def say(message: str) -> None:
-    """One line with the time, for the pod's log."""
-    print(f"{datetime.now(UTC):%H:%M:%S} {message}", flush=True)
 
 
 def measure(
@@ -89,7 +83,8 @@ def measure(
             earlier = None
         if settings.share.index:
             return _measure_share(settings, run, folder, aws)
-        _measure_lanes(settings, run, folder, _what_ran(settings, aws), earlier, turns)
+        switch = _switch(settings, turns, aws) if turns else None
+        _measure_lanes(settings, run, folder, _what_ran(settings, aws), earlier, switch)
     except KeyboardInterrupt:
         interrupted = True
         say("interrupted; what was measured is kept")
@@ -140,10 +135,10 @@ def turns_of(settings: Settings, api: ClusterApi | None = None) -> Turns:
         EnvironmentFault: the pod may not ask the cluster's API.
     """
     return Turns(
-        api=api or ClusterApi.of(os.environ),
+        there=Deployments(api or ClusterApi.of(os.environ)),
         deployments=settings.deployments,
         services=settings.services,
-        ready=_not_ready,
+        ready=not_ready,
         seconds=settings.wait_seconds,
         leave_seconds=settings.leave_seconds,
         say=say,
@@ -152,18 +147,42 @@ def turns_of(settings: Settings, api: ClusterApi | None = None) -> Turns:
 
 
 def _what_ran(settings: Settings, aws: boto3.Session) -> dict[str, Any]:
-    """What the services run on, told in the log too: it is worth reading before hours of measuring."""
+    """What the cluster has, and what services that all run at once run on; told in the log too: it is worth
+    reading before hours of measuring.
+    """
     read = ran.ran(
-        settings.services,
+        {} if settings.deployments else settings.services,
         cluster=settings.cluster,
         eks=ran.client(aws, settings.region),
-        api=lambda: ran.kubernetes(os.environ),
+        api=lambda: ClusterApi.of(os.environ).call,
     )
     say(f"running on {json_of(read)}")
     return read
 
 
-def _say_event(event: exact.RunEvent) -> None:
+def _switch(settings: Settings, turns: Turns, aws: boto3.Session) -> Switch:
+    """Serves a variant for its phase, and looks what its server runs on: each phase has a server of its own,
+    which may be on another node than the last.
+    """
+    api = turns.there.api
+
+    async def switch(variant: str) -> dict[str, Any]:
+        await turns.serve(variant)
+        seen = await asyncio.to_thread(
+            ran.server,
+            settings.deployments[variant],
+            api.namespace,
+            cluster=settings.cluster,
+            eks=ran.client(aws, settings.region),
+            api=lambda: api.call,
+        )
+        say(f"{variant} runs on {json_of(seen)}")
+        return seen
+
+    return switch
+
+
+def _say_event(event: RunEvent) -> None:
     say(f"{event.message} {event.done}/{event.total}")
 
 
@@ -186,7 +205,7 @@ def _measure_lanes(
     folder: Path,
     read: dict[str, Any],
     earlier: Run | None = None,
-    turns: Turns | None = None,
+    switch: Switch | None = None,
 ) -> None:
     experiment = settings.experiment
     plan = _plan(settings, run, read)
@@ -195,11 +214,10 @@ def _measure_lanes(
         return
     standing = Standing(experiment.baseline.name)
 
-    def show(event: exact.RunEvent) -> None:
+    def show(event: RunEvent) -> None:
         standing.add(event.record)
         say(str(Progress(run, f"{event.done}/{event.total}, {event.message}{standing}")))
 
-    switch = turns.serve if turns else None
     manifest = exact.run(plan, folder, interrupted=earlier, on_event=show, switch=switch)
     say(f"exact lane: {manifest.status}, {manifest.counts}")
     if manifest.status == "complete":
@@ -332,54 +350,3 @@ def _report_failure(metrics: CloudWatchClient, settings: Settings, run: str, fol
         cloudwatch.send([failure], metrics, run=run, journal=Journal(folder))
     except SpecdecError as error:
         say(f"error: the failure was not published: {error}")
-
-
-def wait_for_services(services: dict[str, str], *, seconds: float, poll: float = _POLL_SECONDS) -> None:
-    """Returns once every service says that it is healthy and serves a model.
-
-    Waits for the first one however long it takes: there may be no nodes yet, and a pod that waits costs
-    nothing. From the first on, the others get ``seconds``.
-
-    Raises:
-        EnvironmentFault: one did not in time; the message says what each said last.
-    """
-    deadline: float | None = None
-    waiting = dict.fromkeys(services, "not asked yet")
-    last_line = ""
-    while waiting:
-        for variant in list(waiting):
-            problem = _not_ready(services[variant])
-            if problem is None:
-                say(f"{variant} is ready")
-                del waiting[variant]
-                deadline = deadline or time.monotonic() + seconds
-            else:
-                waiting[variant] = problem
-        if not waiting:
-            return
-        if deadline is not None and time.monotonic() >= deadline:
-            words = "; ".join(
-                f"{variant} at {services[variant]}: {problem}" for variant, problem in waiting.items()
-            )
-            raise EnvironmentFault(
-                f"not ready {seconds:.0f} s after the first: {words}",
-                remedy="Look at the servers' pods and logs",
-            )
-        now = ", ".join(f"{variant}: {problem}" for variant, problem in waiting.items())
-        if now != last_line:
-            say(f"waiting for {now}")
-            last_line = now
-        time.sleep(poll)
-
-
-def _not_ready(url: str) -> str | None:
-    base = url.rstrip("/").removesuffix("/v1")
-    for path in ("/health", "/v1/models"):
-        try:
-            with urllib.request.urlopen(f"{base}{path}", timeout=10) as answer:  # noqa: S310
-                answer.read()
-        except urllib.error.HTTPError as error:
-            return f"{path} answers {error.code}"
-        except (urllib.error.URLError, OSError) as error:
-            return f"{path}: {getattr(error, 'reason', error)}"
-    return None

@@ -1,19 +1,18 @@
 """What the services of a run really ran on: node, image, driver and libraries, and the cluster's add-ons.
 
 A tag, a node group and a file say what was asked for. This asks the cluster and EKS what is there, so that
-two runs can be compared. It reads, and never ends a run: what cannot be found out is told in its place.
+two runs can be compared, and the phases of one. It reads, and never ends a run: what cannot be found out is
+told in its place.
 """
 
 from __future__ import annotations
 
 import json
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
+
+from specdec.errors import EnvironmentFault
 
 if TYPE_CHECKING:
     from mypy_boto3_eks import EKSClient
@@ -21,32 +20,10 @@ if TYPE_CHECKING:
 Get = Callable[[str], dict[str, Any]]
 """A path of the Kubernetes API to its answer."""
 
-TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where Kubernetes mounts a pod's own token, with the authority of its API and the namespace."""
-
 VERSIONS = "versions"
 """Init container of a server whose last words are its image's and its node's versions, as JSON."""
 
 _SECONDS = 10.0
-
-
-def kubernetes(environment: Mapping[str, str], token: Path = TOKEN) -> Get:
-    """The cluster's API, as the service account of this pod may read it.
-
-    Raises:
-        OSError: there is no token, or it cannot be read.
-        KeyError: this is no pod.
-    """
-    base = f"https://{environment['KUBERNETES_SERVICE_HOST']}:{environment['KUBERNETES_SERVICE_PORT']}"
-    headers = {"Authorization": f"Bearer {(token / 'token').read_text(encoding='utf-8').strip()}"}
-    trust = ssl.create_default_context(cafile=str(token / "ca.crt"))
-
-    def get(path: str) -> dict[str, Any]:
-        request = urllib.request.Request(f"{base}{path}", headers=headers)  # noqa: S310 - always https
-        with urllib.request.urlopen(request, timeout=_SECONDS, context=trust) as answer:  # noqa: S310
-            return json.load(answer)
-
-    return get
 
 
 def client(session: Any, region: str) -> EKSClient:
@@ -75,10 +52,26 @@ def ran(
         eks: client of EKS.
         api: makes the Kubernetes API; what it raises is told.
     """
-    servers = {
-        variant: _told(lambda url=url: _server(url, api(), eks, cluster)) for variant, url in services.items()
-    }
+    servers: dict[str, dict[str, Any]] = {}
+    for variant, url in services.items():
+        service, namespace = str(urlsplit(url).hostname).split(".")[:2]
+        servers[variant] = server(service, namespace, cluster=cluster, eks=eks, api=api)
     return {"servers": servers, "addons": _told(lambda: _addons(eks, cluster))}
+
+
+def server(
+    service: str, namespace: str, *, cluster: str, eks: EKSClient, api: Callable[[], Get]
+) -> dict[str, Any]:
+    """What the server behind one service runs on now: ``image``, ``libraries`` and ``node``.
+
+    Args:
+        service: name of the Kubernetes service, and of its Deployment.
+        namespace: of both.
+        cluster: as of ``ran``.
+        eks: as of ``ran``.
+        api: as of ``ran``.
+    """
+    return _told(lambda: _server(service, namespace, api(), eks, cluster))
 
 
 def _told(look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -86,14 +79,13 @@ def _told(look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
     try:
         return look()
-    except urllib.error.HTTPError as error:
-        return {"problem": f"the Kubernetes API answers {error.code}"}
+    except EnvironmentFault as fault:
+        return {"problem": str(fault)}
     except (OSError, BotoCoreError, ClientError, KeyError, ValueError) as error:
         return {"problem": f"{type(error).__name__}: {error}"}
 
 
-def _server(url: str, get: Get, eks: EKSClient, cluster: str) -> dict[str, Any]:
-    service, namespace = str(urlsplit(url).hostname).split(".")[:2]
+def _server(service: str, namespace: str, get: Get, eks: EKSClient, cluster: str) -> dict[str, Any]:
     selector = quote(f"app.kubernetes.io/name={service}")
     pods = get(f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}")["items"]
     ready = [pod for pod in pods if _ready(pod)]

@@ -62,6 +62,11 @@ class Prompt:
         return sum(len(turn.content) for turn in self.conversation)
 
 
+def is_file(name: str) -> bool:
+    """Whether a name of prompts is the path of a file, and no set that everybody has."""
+    return name not in SHIPPED and not name.startswith(synthetic.SCHEME)
+
+
 def load(name: str, *, base: Path | None = None, column: str | None = None) -> tuple[Prompt, ...]:
     """The prompts of a shipped set, of a synthetic one or of a file.
 

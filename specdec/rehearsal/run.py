@@ -198,7 +198,8 @@ class Rehearsal:
         return self._carry_out(plan_of(self._settings, services, self._engine), self._engine)
 
     def _carry_out(self, plan: Plan, engine: Engine) -> RunManifest:
-        from specdec.benchmark.run import RunEvent, run
+        from specdec.benchmark.course import RunEvent
+        from specdec.benchmark.run import run
         from specdec.benchmark.standing import Standing
 
         standing = Standing(self._experiment.baseline.name)

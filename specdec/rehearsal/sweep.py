@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from specdec.rehearsal import local
 
 if TYPE_CHECKING:
-    from specdec.benchmark.run import RunEvent
+    from specdec.benchmark.course import RunEvent
     from specdec.experiment.fields import Experiment, Variant
     from specdec.rehearsal.engines import Engine
     from specdec.runs.manifest import RunManifest

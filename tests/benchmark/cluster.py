@@ -1,4 +1,6 @@
-"""A cluster of golden servers: its API scales them, as Kubernetes scales Deployments."""
+"""A cluster of golden servers: its API scales them, as Kubernetes scales Deployments, and tells of their pods
+and nodes. Each server that is started is on a node of its own, with a kernel of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,14 @@ import re
 import socket
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from specdec.golden.server import GoldenServer
 from specdec.golden.settings import Settings
-from specdec.pod.scaling import ClusterApi
+from specdec.pod.api import ClusterApi
+from tests.web import Quiet, running
 
 TOKEN = "a-token"
 
@@ -40,25 +43,26 @@ class Cluster:
         self._servers: dict[str, GoldenServer | None] = {}
         self.urls = {name: f"http://127.0.0.1:{port}" for name, port in self._ports.items()}
         self.starts: list[str] = []
+        self._nodes: dict[str, str] = {}
         self.together = 0
         self.refusals: list[int] = []
         self.bodies: list[tuple[str, Any]] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
-        self._api = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        threading.Thread(target=self._api.serve_forever).start()
+        self._open = ExitStack()
+        self._url = self._open.enter_context(running(self._handler()))
 
     def api(self, folder: Path) -> ClusterApi:
         """The product's client of it."""
         (folder / "token").write_text(f"{TOKEN}\n", encoding="utf-8")
-        url = f"http://127.0.0.1:{self._api.server_port}"
-        return ClusterApi(url, "specdec", folder / "token", None, pause=0.01)
+        return ClusterApi(self._url, "specdec", folder / "token", None, pause=0.01)
 
     def scale(self, name: str, replicas: int) -> None:
         """As a person or a controller would."""
         if replicas and name not in self._servers:
             settings = self._settings(name, len(self.starts))
+            self._nodes[name] = f"node-{len(self.starts)}"
             self.starts.append(name)
             self._servers[name] = None
             if settings is not None:
@@ -74,12 +78,24 @@ class Cluster:
         """Deployments with a replica."""
         return list(self._servers)
 
+    def told(self, path: str) -> dict[str, Any] | None:
+        """What the API tells of a path that is no scale."""
+        if pods := re.fullmatch(r"/api/v1/namespaces/specdec/pods\?labelSelector=.*name%3D([a-z-]+)", path):
+            name = pods[1]
+            return {"items": [_pod(self._nodes[name])] if self._servers.get(name) else []}
+        if node := re.fullmatch(r"/api/v1/nodes/node-(\d+)", path):
+            versions = {"containerRuntimeVersion": "c", "kubeletVersion": "v1.35", "osImage": "Linux"}
+            return {
+                "metadata": {"labels": {"node.kubernetes.io/instance-type": "trn2.3xlarge"}},
+                "status": {"nodeInfo": {**versions, "kernelVersion": f"6.12.{node[1]}"}},
+            }
+        return None
+
     def close(self) -> None:
         """Ends everything."""
         for name in self.up():
             self.scale(name, 0)
-        self._api.shutdown()
-        self._api.server_close()
+        self._open.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
@@ -87,10 +103,10 @@ class Cluster:
     def _await(self, work: Any) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[Quiet]:
         cluster = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet):
             def do_GET(self) -> None:
                 self._answered(lambda name, _: name)
 
@@ -106,29 +122,36 @@ class Cluster:
                 length = int(self.headers.get("Content-Length", "0"))
                 body = json.loads(self.rfile.read(length)) if length else None
                 path = r"/apis/apps/v1/namespaces/specdec/deployments/([a-z-]+)/scale"
-                found = re.fullmatch(path, self.path)
+                scaled, told = re.fullmatch(path, self.path), cluster.told(self.path)
                 status = 200
                 if self.headers["Authorization"] != f"Bearer {TOKEN}":
                     status = 401
                 elif cluster.refusals:
                     status = cluster.refusals.pop(0)
-                elif found is None or found[1] not in cluster.urls:
+                elif scaled is not None and scaled[1] in cluster.urls:
+                    act(scaled[1], body)
+                    there = int(scaled[1] in cluster.up())
+                    told = {"kind": "Scale", "spec": {"replicas": there}, "status": {"replicas": there}}
+                elif told is None:
                     status = 404
-                answer: dict[str, Any] = {"kind": "Status", "message": f"golden: {status}"}
-                if status == 200 and found is not None:
-                    act(found[1], body)
-                    there = int(found[1] in cluster.up())
-                    answer = {"kind": "Scale", "spec": {"replicas": there}, "status": {"replicas": there}}
-                content = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
-                """Nothing."""
+                answer = told if status == 200 else {"kind": "Status", "message": f"golden: {status}"}
+                self.reply(status, json.dumps(answer).encode())
 
         return Handler
+
+
+def _pod(node: str) -> dict[str, Any]:
+    return {
+        "metadata": {},
+        "spec": {"nodeName": node},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [{"name": "server", "imageID": "vllm@sha256:a"}],
+            "initContainerStatuses": [
+                {"name": "versions", "state": {"terminated": {"message": '{"driver": "2.27"}'}}}
+            ],
+        },
+    }
 
 
 def _free_port() -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import random
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.web import Quiet, running
 
 WORDS = tuple(
     f" {word}"
@@ -44,21 +44,12 @@ def serving(answer: Callable[[dict[str, Any]], str]) -> Generator[tuple[str, lis
     """A chat server that streams what ``answer`` makes of a request: address, and what was asked."""
     asked: list[dict[str, Any]] = []
 
-    class Served(BaseHTTPRequestHandler):
+    class Served(Quiet):
         protocol_version = "HTTP/1.1"
-
-        def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
 
         def do_GET(self) -> None:
             body = json.dumps({"data": [{"id": "toy"}]}).encode() if self.path == "/v1/models" else b""
             self.reply(200 if body else 404, body)
-
-        def reply(self, status: int, body: bytes, kind: str = "application/json") -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -77,12 +68,5 @@ def serving(answer: Callable[[dict[str, Any]], str]) -> Generator[tuple[str, lis
             lines = [*(f"data: {json.dumps(event)}\n\n" for event in events), "data: [DONE]\n\n"]
             self.reply(200, "".join(lines).encode(), "text/event-stream")
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Served)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with running(Served) as url:
+        yield url, asked

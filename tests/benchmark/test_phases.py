@@ -8,20 +8,22 @@ import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from specdec.analysis.judge import judge
 from specdec.analysis.pairing import log_ratios, pairs
 from specdec.benchmark.counters import summed
+from specdec.benchmark.course import Switch
 from specdec.benchmark.load import phases
 from specdec.benchmark.run import run
 from specdec.errors import BadInputError, EnvironmentFault
 from specdec.golden.settings import Settings
 from specdec.golden.truth import Uniform
 from specdec.metrics.tpot import TPOT
-from specdec.pod.benchmark import _not_ready as not_ready  # pyright: ignore[reportPrivateUsage]
-from specdec.pod.scaling import ClusterApi, Turns
+from specdec.pod.scaling import Deployments, Turns
+from specdec.pod.waiting import not_ready
 from specdec.runs.record import read_records
 from tests.benchmark.cluster import Cluster
 from tests.benchmark.conftest import MakePlan
@@ -47,7 +49,7 @@ def cluster() -> Iterator[Cluster]:
 
 def turns(cluster: Cluster, folder: Path, *, seconds: float = 10.0, leave: float = 0.0) -> Turns:
     return Turns(
-        api=cluster.api(folder),
+        there=Deployments(cluster.api(folder)),
         deployments=NAMES,
         services={variant: cluster.urls[name] for variant, name in NAMES.items()},
         ready=not_ready,
@@ -56,6 +58,16 @@ def turns(cluster: Cluster, folder: Path, *, seconds: float = 10.0, leave: float
         say=lambda _: None,
         poll=0.02,
     )
+
+
+def switching(order: Turns) -> Switch:
+    """Has a variant served, and tells nothing of what it runs on."""
+
+    async def switch(variant: str) -> dict[str, Any]:
+        await order.serve(variant)
+        return {}
+
+    return switch
 
 
 def test_every_phase_sends_the_same_in_the_same_order(make_plan: MakePlan) -> None:
@@ -83,8 +95,7 @@ def test_a_drift_that_a_plain_comparison_would_take_for_an_effect_cancels(
     """The draft is 1.2 times as fast, and every server is 30% slower than the one before it."""
     urls = {variant: cluster.urls[name] for variant, name in NAMES.items()}
     plan = make_plan(urls, count=6, repeats=2, concurrency=3, warmup=1, schedule="sequential")
-    order = turns(cluster, tmp_path)
-    manifest = run(plan, tmp_path / "run", switch=order.serve)
+    manifest = run(plan, tmp_path / "run", switch=switching(turns(cluster, tmp_path)))
     records = list(read_records(tmp_path / "run" / "records.jsonl"))
     assert manifest.status == "complete", manifest.problem
     assert [name.partition("-")[0] for name in cluster.starts] == [
@@ -124,7 +135,7 @@ def test_a_server_that_does_not_come_up_ends_the_run_with_a_word_and_keeps_what_
     try:
         urls = {variant: failing.urls[name] for variant, name in NAMES.items()}
         plan = make_plan(urls, count=3, repeats=1, schedule="sequential")
-        manifest = run(plan, tmp_path / "run", switch=turns(failing, tmp_path, seconds=0.2).serve)
+        manifest = run(plan, tmp_path / "run", switch=switching(turns(failing, tmp_path, seconds=0.2)))
     finally:
         failing.close()
     assert manifest.status == "failed"
@@ -150,30 +161,16 @@ def test_the_next_phase_waits_until_the_last_server_is_gone(cluster: Cluster, tm
 def test_the_api_is_asked_again_where_it_stumbles_and_not_where_it_refuses(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    api = cluster.api(tmp_path)
+    there = Deployments(cluster.api(tmp_path))
     cluster.refusals = [500, 503, 409]
-    api.scale(NAMES["draft"], 1)
-    assert api.replicas(NAMES["draft"]) == (1, 1)
+    there.scale(NAMES["draft"], 1)
+    assert there.replicas(NAMES["draft"]) == (1, 1)
     assert cluster.bodies == [(NAMES["draft"], {"spec": {"replicas": 1}})]
     cluster.refusals = [403] * 2
     with pytest.raises(EnvironmentFault, match="HTTP 403: golden: 403") as refused:
-        api.scale(NAMES["draft"], 0)
+        there.scale(NAMES["draft"], 0)
     assert "Role benchmark-phases" in (refused.value.remedy or "")
     assert cluster.refusals == [403], "a refusal is not asked again"
-
-
-def test_the_pod_finds_the_api_of_its_cluster(tmp_path: Path) -> None:
-    environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
-    with pytest.raises(EnvironmentFault, match="no service account token"):
-        ClusterApi.of(environment, tmp_path)
-    for name, text in (("token", "t"), ("namespace", "specdec\n"), ("ca.crt", "")):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    api = ClusterApi.of(environment, tmp_path)
-    assert (api.url, api.namespace, api.authority) == (
-        "https://[fd00::1]:443",
-        "specdec",
-        tmp_path / "ca.crt",
-    )
 
 
 def test_several_loads_and_one_variant_are_no_design_of_phases(make_plan: MakePlan) -> None:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from specdec.benchmark.course import RunEvent
 from specdec.benchmark.plan import Plan
-from specdec.benchmark.run import RunEvent, run
+from specdec.benchmark.run import run
 from specdec.errors import BadInputError
 from specdec.golden.settings import Settings
 from specdec.golden.truth import Speculation

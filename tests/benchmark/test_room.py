@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from specdec.benchmark.plan import Plan, Target
 from specdec.benchmark.run import run
 from specdec.errors import BadInputError
 from specdec.prompts.sets import Prompt
+from tests.web import running
 
 pytestmark = pytest.mark.slow
 
@@ -64,13 +64,8 @@ def vllm(
                 lines = "".join(f"data: {json.dumps(event)}\n\n" for event in (text, usage))
                 self.reply(f"{lines}data: [DONE]\n\n".encode(), "text/event-stream")
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Served)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with running(Served) as url:
+        yield url
 
 
 def planned(url: str, *, words: int = 90, window: int | None = None) -> Plan:
@@ -117,8 +112,9 @@ def test_the_template_is_recorded(tmp_path: Path) -> None:
     assert told[0] == told[1] != told[2]
 
 
-async def at_once(_: str) -> None:
+async def at_once(_: str) -> dict[str, Any]:
     """Every server is up already."""
+    return {}
 
 
 def in_phases(urls: tuple[str, str], **changes: Any) -> Plan:

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from specdec import __version__
+from specdec.benchmark.course import RunEvent
 from specdec.benchmark.load import arrivals
 from specdec.benchmark.plan import Plan, Target, new_run_id
-from specdec.benchmark.run import RunEvent, run
+from specdec.benchmark.run import run
 from specdec.benchmark.stream import CompletionStream
 from specdec.errors import BadInputError, EnvironmentFault
 from specdec.experiment.reading import parse

@@ -6,9 +6,8 @@ import contextlib
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Generator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import ClassVar
 
@@ -27,6 +26,7 @@ from specdec.forecast.served_tokenizer import ServedTokenizer
 from specdec.forecast.shipped import packaged
 from specdec.forecast.tokens import Tokens, tokenize
 from tests.forecast.test_forecast import Letters, text
+from tests.web import running
 
 
 class Ranks(BaseHTTPRequestHandler):
@@ -65,14 +65,8 @@ class Ranks(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def served(kind: type[BaseHTTPRequestHandler]) -> Generator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/v1"
-        finally:
-            server.shutdown()
-            thread.join(5)
+    with running(kind) as url:
+        yield f"{url}/v1"
 
 
 @contextlib.contextmanager

@@ -5,10 +5,10 @@ service.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.web import Quiet, running
 
 CALLER = "arn:aws:iam::111122223333:user/eng"
 _WHO = f"""<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">\
@@ -42,7 +42,7 @@ def refusing(code: str, *, known: bool) -> Generator[str]:
     are.
     """
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def _refuse(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             scope = re.search(r"Credential=[^/]+/[^/]+/[^/]+/([^/]+)/", self.headers.get("Authorization", ""))
@@ -51,24 +51,9 @@ def refusing(code: str, *, known: bool) -> Generator[str]:
                 status, kind, body = 200, "text/xml", _WHO
             else:
                 status, (kind, body) = 403, _answer(service, code)
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body.encode())
+            self.reply(status, body.encode(), kind)
 
-        do_GET = do_POST = do_HEAD = do_PUT = _refuse  # noqa: N815
+        do_GET = do_POST = do_HEAD = do_PUT = _refuse
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join(timeout=5)
+    with running(Handler) as url:
+        yield url

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -13,34 +11,21 @@ from botocore.config import Config
 
 from specdec import aws
 from specdec.errors import BadInputError, EnvironmentFault
+from tests.web import Quiet, running
 
 
 @contextmanager
 def answering(status: int, kind: str, body: bytes) -> Generator[str]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             self.rfile.read(int(self.headers.get("content-length") or 0))
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(status, body, kind)
 
         def do_POST(self) -> None:
             self.do_GET()
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with running(Handler) as url:
+        yield url
 
 
 QUESTIONS: dict[str, tuple[str, dict[str, str]]] = {

@@ -12,8 +12,10 @@ from specdec.analysis.significance import MIN_PROMPTS
 from specdec.catalog.images import STACKS
 from specdec.commands.run import (
     as_it_was,
+    folder_of,
     interrupted_manifest,
     objects,
+    placed,
     refuse_changes,
     step_cost_changes,
     with_changes,
@@ -54,6 +56,42 @@ def test_another_run_is_another_job_with_the_benchmark_changed_and_nothing_else(
 def test_prompts_that_cannot_be_read_are_refused_before_anything_is_started() -> None:
     with pytest.raises(BadInputError):
         with_changes(EXPERIMENT, {"prompts": "no-such-file.jsonl"})
+
+
+def test_a_prompt_file_may_lie_anywhere_and_travels_under_its_name(tmp_path: Path) -> None:
+    beside = Path("/experiments")
+    assert placed(None, beside) == (None, beside)
+    assert placed("classes", beside) == ("classes", beside)
+    assert placed("synthetic:input=64,output=32,count=2", beside)[1] == beside
+    for name, kept in (("own.txt", "own.txt"), ("classes", "./classes")):
+        (tmp_path / name).write_text("Say hi\n", encoding="utf-8")
+        said, base = placed(str(tmp_path / name), beside)
+        assert (said, base) == (kept, tmp_path)
+        wanted = with_changes(EXPERIMENT, {"prompts": said}, base=base)
+        items = objects(wanted, region=REGION, bucket="b", run="20261129T100000Z-abc123", base=base)
+        (command,) = (
+            item["spec"]["template"]["spec"]["containers"][0]["command"][-1]
+            for item in items
+            if item["kind"] == "Job"
+        )
+        assert f" > {name} " in command
+
+
+def test_a_resumed_run_finds_its_prompt_file_where_it_lies_now(tmp_path: Path) -> None:
+    beside, moved = tmp_path / "beside", tmp_path / "moved"
+    for folder in (beside, moved):
+        (folder / "mine").mkdir(parents=True)
+    (moved / "mine" / "own.txt").write_text("Say hi\n", encoding="utf-8")
+    assert folder_of("classes", None, beside) == beside
+    with pytest.raises(BadInputError, match=r"which is not in .*--prompts FILE"):
+        folder_of("mine/own.txt", None, beside)
+    assert folder_of("mine/own.txt", str(moved / "mine" / "own.txt"), beside) == moved
+    with pytest.raises(BadInputError, match="is not the run's own prompt file"):
+        folder_of("mine/own.txt", str(moved / "own.txt"), beside)
+    with pytest.raises(BadInputError, match="would change the plan of a resumed run"):
+        folder_of("classes", "published", beside)
+    (beside / "mine" / "own.txt").write_text("Say hi\n", encoding="utf-8")
+    assert folder_of("mine/own.txt", None, beside) == beside
 
 
 def test_step_costs_are_measured_alone_with_few_short_prompts() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from charts.llmperf import prompt_file
+from charts.own_prompts import prompt_file
 from scripts.hostile_command import specdec
 from scripts.hostile_server import serving
 from specdec.errors import BadInputError

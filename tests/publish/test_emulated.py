@@ -11,26 +11,34 @@ import tomllib
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from botocore.exceptions import ClientError
 
-from charts import llmperf as chart
+from charts import pod_code
+from specdec.analysis.judge import judge
 from specdec.errors import NoAccessError, SpecdecError
+from specdec.experiment.fields import Experiment
 from specdec.experiment.reading import parse
+from specdec.golden.settings import Settings
+from specdec.golden.truth import Uniform
 from specdec.metrics.tpot import tpot
+from specdec.pod import benchmark as pod
+from specdec.pod.settings import Settings as Orders
 from specdec.publish import cloudwatch
 from specdec.rehearsal.emulator import EmbeddedAws
 from specdec.rehearsal.emulator.embedded import Session
 from specdec.runs import bucket as run_bucket
 from specdec.runs.folder import read_run
+from tests.benchmark.cluster import Cluster
 from tests.publish.runs import record, write
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 BUCKET, REGION = "runs-of-the-pod", "us-east-2"
+PLAIN = Settings(ttft=0.01, step=0.004, per_step=Uniform(1, 1))
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +163,7 @@ def experiment_file(folder: Path, lanes: list[str]) -> Path:
 def orders(aws: EmbeddedAws, work: Path, services: dict[str, str], **changes: str) -> dict[str, str]:
     """The pod's environment, and its code from the chart's list: nothing else of this checkout."""
     code = work / "code"
-    for name, text in chart.sources().items():
+    for name, text in pod_code.sources().items():
         (code / name).parent.mkdir(parents=True, exist_ok=True)
         (code / name).write_text(text, encoding="utf-8")
     return {
@@ -283,6 +291,63 @@ def test_a_pod_that_is_ended_stores_its_run_and_the_next_one_goes_on(
     cloud = aws.session(REGION).client("cloudwatch")
     back = cloudwatch.read_back(folder, cloud, experiment=resumed.manifest.experiment, wait_seconds=10)
     assert back.samples > 0
+
+
+def test_the_pod_serves_one_variant_after_the_other_and_says_what_each_phase_ran_on(
+    aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    """The whole pod: the cluster's API scales, servers of known truth answer, the account takes the run."""
+    names = {"baseline": "qwen-vllm", "speculative": "qwen-sd-vllm"}
+    fast = Settings(ttft=0.01, step=0.008, per_step=Uniform(4, 4))
+    cluster = Cluster(list(names.values()), lambda name, _: PLAIN if name == names["baseline"] else fast)
+    raw = parse((ROOT / "experiment.toml").read_text(encoding="utf-8")).resolved()
+    raw["capacity"] |= {"max_nodes": 1}
+    raw["benchmark"] |= {
+        "lanes": ["exact"],
+        "output_tokens": 12,
+        "repeats": 2,
+        "prompts": "published",
+        "schedule": "sequential",
+    }
+    orders = Orders(
+        experiment=Experiment.model_validate(raw),
+        services={variant: cluster.urls[name] for variant, name in names.items()},
+        bucket=BUCKET,
+        region=REGION,
+        stack="exp-us-east-2",
+        cluster="exp-us-east-2",
+        wait_seconds=20.0,
+        work=tmp_path,
+        llmperf_python=None,
+        run="20261129T140000Z-abc123",
+        deployments=names,
+        poll_seconds=0.02,
+    )
+    try:
+        cluster.scale(names["baseline"], 1)
+        ended = pod.measure(orders, session=cast("Any", aws.session(REGION)), api=cluster.api(tmp_path))
+    finally:
+        cluster.close()
+    assert ended == 0
+    assert cluster.starts == [*names.values(), *names.values(), names["baseline"]]
+    assert cluster.together == 1
+    s3 = aws.session(REGION).client("s3")
+    stored = read_run(run_bucket.download("20261129T140000Z-abc123", s3, BUCKET, tmp_path / "back"))
+    told = stored.manifest.environment["phases"]
+    assert [(phase["variant"], phase["node"]["kernel"]) for phase in told] == [
+        ("baseline", "6.12.0"),
+        ("speculative", "6.12.1"),
+        ("baseline", "6.12.2"),
+        ("speculative", "6.12.3"),
+        ("baseline", "6.12.4"),
+    ]
+    assert {phase["libraries"]["driver"] for phase in told} == {"2.27"}
+    verdict = judge(stored.manifest, stored.records)
+    assert any(
+        "node.kernel of baseline was 6.12.0 in its first phase and 6.12.2 in phase 3" in said
+        for said in verdict.caveats
+    )
+    assert {row.decision for row in verdict.comparisons if row.variant == "speculative"} == {"helps"}
 
 
 def test_an_order_that_is_missing_is_named(aws: EmbeddedAws, tmp_path: Path) -> None:

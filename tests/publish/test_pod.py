@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from specdec.benchmark.course import RunEvent
 from specdec.benchmark.plan import Plan
-from specdec.benchmark.run import RunEvent
 from specdec.errors import SpecdecError
 from specdec.experiment.reading import load
 from specdec.llmperf import results

@@ -18,7 +18,9 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
+from specdec.errors import EnvironmentFault
 from specdec.pod import ran
+from specdec.pod.api import ClusterApi
 
 if TYPE_CHECKING:
     from mypy_boto3_eks import EKSClient
@@ -119,8 +121,9 @@ def test_a_run_keeps_what_it_ran_on(eks: EKSClient) -> None:
 
 def test_what_cannot_be_found_out_is_told_and_ends_nothing() -> None:
     """No token, no network, no answer: the rest of the run goes on."""
-    found = ran.ran(SERVICES, cluster="c", eks=closed_port(), api=lambda: ran.kubernetes({}))
-    assert found["servers"] == {"baseline": {"problem": "KeyError: 'KUBERNETES_SERVICE_HOST'"}}
+    found = ran.ran(SERVICES, cluster="c", eks=closed_port(), api=lambda: ClusterApi.of({}).call)
+    problem = "the cluster's API cannot be asked: KUBERNETES_SERVICE_HOST is not set"
+    assert found["servers"] == {"baseline": {"problem": problem}}
     assert "Could not connect" in found["addons"]["problem"]
     two = ran.ran(SERVICES, cluster="c", eks=closed_port(), api=lambda: answering(pod("a"), pod("b")))
     assert two["servers"] == {"baseline": {"problem": "2 ready pods of qwen-vllm"}}
@@ -164,12 +167,26 @@ def api_server(tmp_path: Path) -> Generator[tuple[int, Path], None, None]:
 
 def test_the_api_is_asked_with_the_pods_own_token_and_authority(api_server: tuple[int, Path]) -> None:
     port, folder = api_server
+    (folder / "namespace").write_text("specdec\n", encoding="utf-8")
     host = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(port)}
     (folder / "token").write_text("the-token\n", encoding="utf-8")
-    assert ran.kubernetes(host, folder)("/api") == {"items": []}
+    api = ClusterApi.of(host, folder)
+    assert api.call("/api") == {"items": []}
+    # The kubelet renews the token in its file.
     (folder / "token").write_text("another", encoding="utf-8")
-    refused = ran.ran(SERVICES, cluster="c", eks=closed_port(), api=lambda: ran.kubernetes(host, folder))
-    assert refused["servers"] == {"baseline": {"problem": "the Kubernetes API answers 403"}}
+    refused = ran.ran(SERVICES, cluster="c", eks=closed_port(), api=lambda: api.call)
+    assert refused["servers"]["baseline"]["problem"].endswith("HTTP 403: Forbidden")
+
+
+def test_the_pod_finds_the_api_of_its_cluster(tmp_path: Path) -> None:
+    environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    with pytest.raises(EnvironmentFault, match="no token at"):
+        ClusterApi.of(environment, tmp_path)
+    for name, text in (("token", "t"), ("namespace", "specdec\n"), ("ca.crt", "")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    api = ClusterApi.of(environment, tmp_path)
+    assert (api.url, api.namespace) == ("https://[fd00::1]:443", "specdec")
+    assert api.authority == tmp_path / "ca.crt"
 
 
 SCRIPTS = ROOT / "charts" / "scripts"

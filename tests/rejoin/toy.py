@@ -7,11 +7,11 @@ from __future__ import annotations
 import json
 import math
 import random
-import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
+
+from tests.web import Quiet, running
 
 VOCABULARY = tuple(f" {a}{b}" for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "u"))
 CONTEXT = 12
@@ -82,13 +82,11 @@ def tokens_of(text: str) -> list[int]:
     return [VOCABULARY.index(text[at : at + 3]) for at in range(0, len(text), 3)]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Quiet):
     protocol_version = "HTTP/1.1"
     kind = ""
     logprobs = ""
     asked: ClassVar[list[str]] = []
-
-    def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
 
     def do_GET(self) -> None:
         self.answer({"data": [{"id": "toy"}]} if self.path == "/v1/models" else None)
@@ -130,11 +128,7 @@ class Handler(BaseHTTPRequestHandler):
         self.stream(self.chat(body))
 
     def answer(self, content: dict[str, Any] | None) -> None:
-        payload = json.dumps(content or {}).encode()
-        self.send_response(200 if content is not None else 404)
-        self.send_header("Content-Length", str(len(payload)))
-        self.end_headers()
-        self.wfile.write(payload)
+        self.reply(200 if content is not None else 404, json.dumps(content or {}).encode())
 
     def stream(self, events: Iterator[dict[str, Any]]) -> None:
         self.send_response(200)
@@ -187,12 +181,5 @@ def served(kind: str, logprobs: str = "real") -> Generator[tuple[str, list[str]]
     """The toy model behind the routes of ``llamacpp``, ``vllm`` or ``chat``: address, and what was asked."""
     asked: list[str] = []
     handler = type("Served", (Handler,), {"kind": kind, "logprobs": logprobs, "asked": asked})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with running(handler) as url:
+        yield url, asked

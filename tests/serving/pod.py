@@ -8,13 +8,13 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
+from tests.web import Quiet, running
 
 SCRIPTS = Path(__file__).parents[2] / "charts" / "scripts"
 
@@ -98,7 +98,7 @@ class Web:
 
 @contextmanager
 def serving(web: Web) -> Generator[Web]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             web.seen.append(self.path)
             web.headers.append(dict(self.headers.items()))
@@ -110,19 +110,9 @@ def serving(web: Web) -> Generator[Web]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    web.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with running(Handler) as url:
+        web.url = url
         yield web
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def git_id(content: bytes) -> str:

@@ -25,12 +25,12 @@ import pytest
 from cdk8s_plus_27 import k8s
 
 import charts
-from charts import llmperf, model_staging, vllm_service
+from charts import llmperf, model_staging, own_prompts, pod_code, vllm_service
 from charts import objects as objects_module
 from charts.model_storage import MOUNT_MEMORY
 from charts.names import NAMESPACE, PORT
 from specdec.catalog.instances import INSTANCES
-from specdec.errors import BadInputError
+from specdec.errors import BadInputError, SpecdecError
 from specdec.experiment.fields import Experiment
 from specdec.experiment.reading import load, parse
 from specdec.operate.clone import with_region
@@ -281,7 +281,9 @@ def packed(sizes: list[int], capacity: int) -> list[list[int]]:
 
 def test_a_manifest_fits_what_hands_it_on(built: dict[str, list[Object]]) -> None:
     for items in built.values():
-        assert len(json.dumps(items)) < 200_000
+        assert sum(map(event_bytes, items)) < MANIFEST_BYTES
+    rest = sum(map(event_bytes, built["llmperf"])) - len(pod_code.packed(pod_code.sources()))
+    assert rest + pod_code.MOST_CODE_BYTES < MANIFEST_BYTES, "the code's own limit is met first"
 
 
 def test_the_same_experiment_gives_the_same_bytes(
@@ -605,26 +607,46 @@ def test_whatever_kubernetes_lets_nobody_change_changes_the_name(
     assert len(names) == len(changed)
 
 
+def test_code_that_its_config_map_has_no_room_for_is_refused() -> None:
+    large = {"specdec/x.py": "".join(f"{random.Random(1).getrandbits(64)}\n" for _ in range(2))}
+    noise = random.Random(1).randbytes(pod_code.MOST_CODE_BYTES).hex()
+    assert pod_code.packed(large)
+    with pytest.raises(SpecdecError, match="its config map has room for 195000") as refused:
+        pod_code.packed({**large, "specdec/y.py": noise})
+    assert "Move what only a command line uses" in (refused.value.remedy or "")
+
+
+def test_what_only_a_type_checker_imports_does_not_travel() -> None:
+    text = (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from specdec.report import html\n"
+        "else:\n    import specdec.text\n"
+        "def f():\n    try:\n        with x:\n            from specdec import atomic\n"
+        "    except OSError:\n        import specdec.aws\n"
+    )
+    names = set(pod_code.imported(ast.parse(text).body))
+    assert {"specdec.text", "specdec.atomic", "specdec.aws"} <= names
+    assert not any("report" in name for name in names)
+    travelling = pod_code.modules(pod_code.ENTRY)
+    # Needed within a function only, and needed by a command line only.
+    assert "specdec.benchmark.after" in travelling
+    assert not {"specdec.experiment.reading", "specdec.runs.find", "specdec.cli"} & travelling
+
+
 def test_the_benchmarks_code_is_whole_and_imports_alone(
     built: dict[str, list[Object]], tmp_path: Path
 ) -> None:
     packed_code = b64decode(one(built["llmperf"], "ConfigMap")["binaryData"]["code.tar.bz2"])
     with tarfile.open(fileobj=io.BytesIO(bz2.decompress(packed_code))) as tar:
         unpack(tar, tmp_path)
-    modules = [
+    modules = {
         path.relative_to(tmp_path).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
         for path in tmp_path.rglob("*.py")
-    ]
-    assert "specdec.benchmark.run" in modules
-    for path in tmp_path.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("specdec."):
-                assert node.module in modules, (
-                    f"{path.relative_to(tmp_path)} imports {node.module}, which the pod does not get"
-                )
+    }
+    assert modules == pod_code.modules(pod_code.ENTRY)
+    # Every module runs with nothing else of the package, those too that are imported within a function.
     code = (
-        "import specdec.pod.benchmark, specdec.pod.settings, specdec.prompts.sets as p;"
-        " print(len(p.load('classes')))"
+        f"import importlib; [importlib.import_module(name) for name in {sorted(modules)}];"
+        " import specdec.prompts.sets as p; print(len(p.load('classes')))"
     )
     done = subprocess.run(
         [sys.executable, "-P", "-c", code],
@@ -675,6 +697,19 @@ def test_an_own_prompt_file_travels_with_the_job(
             job(outside)
 
 
+def test_an_own_prompt_file_is_where_the_experiment_says_wherever_it_was_deployed_from(
+    tmp_path: Path, default: Experiment
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "own.txt").write_text("Say hi\n")
+    benchmark = default.benchmark.model_copy(update={"prompts": "mine/own.txt"})
+    wanted = default.model_copy(update={"benchmark": benchmark})
+    made = charts.build(wanted, region=wanted.regions[0], bucket="b", base=tmp_path)["llmperf"].to_json()
+    files = [item for item in made if item["kind"] == "ConfigMap"]
+    (command,) = one(made, "Job")["spec"]["template"]["spec"]["containers"][0]["command"][-1:]
+    assert unpacked(command, files, tmp_path / "pod") == "Say hi\n"
+
+
 def unpacked(command: str, files: list[Object], folder: Path) -> str:
     """What the command makes of the prompts, with the config maps as files where the pod has them."""
     folder.mkdir()
@@ -683,7 +718,9 @@ def unpacked(command: str, files: list[Object], folder: Path) -> str:
             (folder / name).write_bytes(b64decode(content))
     steps = [step for step in command.split(" && ") if "code.tar" not in step and "start.sh" not in step]
     local = (
-        " && ".join(steps).replace(llmperf.PROMPTS, str(folder)).replace("python -c", f"{sys.executable} -c")
+        " && ".join(steps)
+        .replace(own_prompts.PROMPTS, str(folder))
+        .replace("python -c", f"{sys.executable} -c")
     )
     subprocess.run(["bash", "-o", "pipefail", "-c", local], cwd=folder, check=True, timeout=60)
     return (folder / "mine" / "own.txt").read_text(encoding="utf-8")

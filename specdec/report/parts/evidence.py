@@ -10,6 +10,7 @@ from typing import Any, cast
 from specdec.report.content import Cell, Section, Table, Text, cell, columns
 from specdec.report.numbers import LANE, Number, sentence, times
 from specdec.report.parts.view import INTERVAL, View
+from specdec.runs.phases import PHASES, firsts
 
 SHOWN_DIFFERENCES = 20
 """Differing pairs shown in full; the rest is counted, and can be read from the records."""
@@ -271,7 +272,8 @@ def limits(view: View) -> Section | None:
 def environment(view: View) -> Section:
     """Machine, versions, configuration."""
     manifest = view.run.manifest
-    facts = [(key, value) for key, value in flat(manifest.environment) if not key.startswith("emulated")]
+    shown = {name: fact for name, fact in manifest.environment.items() if name not in ("emulated", PHASES)}
+    facts = flat({**shown, "served": firsts(manifest.environment)})
     counters = [
         (f"{variant}.{key}", value)
         for variant, c in manifest.server_counters.items()
