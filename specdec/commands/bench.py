@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from specdec import console, interrupts
-from specdec.commands import as_given, load_options, resuming, text_checks
+from specdec.commands import as_given, bench_plan, resuming, text_checks
 from specdec.commands.options import Number, NumberList, objective_options, out_option
 from specdec.commands.request_options import changes as request_changes
 from specdec.commands.request_options import request_options
@@ -21,32 +21,11 @@ from specdec.runs import command_line
 from specdec.text import json_of, printable
 
 if TYPE_CHECKING:
-    from specdec.benchmark.plan import Plan, Target
+    from specdec.benchmark.plan import Plan
     from specdec.runs.folder import Run
     from specdec.runs.manifest import RunManifest
 
-MOST_WINDOW = 64
-
 _DEFAULTS = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
-
-NAMES = ("baseline", "speculative")
-"""Names of one or two targets that are given without."""
-
-_CHANGEABLE = (
-    "output_tokens",
-    "concurrency",
-    "repeats",
-    "warmup",
-    "self_check",
-    "schedule",
-    "arrival",
-    "api",
-    "temperature",
-    "thinking",
-    "loads",
-    "point_seconds",
-    "seed",
-)
 
 
 @click.command()
@@ -224,7 +203,8 @@ def command(
     specdec bench --target http://a:8000 --load 64,1024 --of 2 --index 0 --meet 10.0.0.5:7000
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
     from specdec.benchmark.announcement import announcement, duration
-    from specdec.benchmark.run import RunEvent, run
+    from specdec.benchmark.course import RunEvent
+    from specdec.benchmark.run import run
     from specdec.benchmark.standing import Standing
     from specdec.benchmark.summary import summarize
 
@@ -296,7 +276,7 @@ def _decided(
     context: click.Context, interrupted: Run | None, targets: tuple[str, ...], given: dict[str, Any]
 ) -> Plan:
     if interrupted is None:
-        plan, before = _plan(_all_named(context, targets), given), ""
+        plan, before = bench_plan.plan_of(_all_named(context, targets), given), ""
     else:
         plan = _resumed(context, interrupted, targets, given)
         before = command_line.of(interrupted.manifest)
@@ -317,7 +297,7 @@ def _resumed(
     del request["extra_body"]
     return resuming.plan_of(
         interrupted,
-        {name: url for name, url, _ in (_named(text, 0, len(targets)) for text in targets)},
+        {name: url for name, url, _ in (bench_plan.named(text, 0, len(targets)) for text in targets)},
         prompts=given["prompts"],
         column=given["prompt_column"],
         **request,
@@ -343,156 +323,4 @@ def _say_what_has_nothing(summary: dict[str, Any], variants: list[str]) -> bool:
 def _all_named(context: click.Context, targets: tuple[str, ...]) -> list[tuple[str, str, str | None]]:
     if not targets:
         raise click.MissingParameter(ctx=context, param_hint="'--target'", param_type="option")
-    return [_named(text, index, len(targets)) for index, text in enumerate(targets)]
-
-
-def _named(text: str, index: int, count: int) -> tuple[str, str, str | None]:
-    """Name, URL and model of a target as it was given."""
-    text, mark, model = text.partition("#")
-    asked = model if mark else None
-    name, equals, url = text.partition("=")
-    if equals and "/" not in name:
-        return name, url, asked
-    if count <= 2:
-        return NAMES[index], text, asked
-    return ("baseline" if index == 0 else f"speculative-{index}"), text, asked
-
-
-def _plan(named: list[tuple[str, str, str | None]], given: dict[str, Any]) -> Plan:
-    from specdec.benchmark.client import Timeouts
-    from specdec.benchmark.meeting import Share
-
-    targets = [(name, url) for name, url, _ in named]
-    if given["experiment"] is not None:
-        plan = _plan_of_experiment(dict(targets), given)
-    else:
-        plan = _free_plan(targets, given)
-    changes: dict[str, Any] = {name: given[name] for name in _CHANGEABLE if given.get(name) is not None}
-    changes |= load_options.changes(given)
-    if given["warmup"] is None and changes.get("concurrency") is not None:
-        changes["warmup"] = changes["concurrency"]
-    if given["self_check"] is None and changes.get("schedule", "alternate") != "alternate":
-        changes["self_check"] = 0.0
-    if given["plain_template"]:
-        changes["thinking"] = None
-    models = {name: model if model is not None else given["model"] for name, _, model in named}
-    changes["targets"] = tuple(
-        dataclasses.replace(target, model=models[target.variant]) for target in plan.targets
-    )
-    timeouts = plan.timeouts
-    plan = dataclasses.replace(
-        plan,
-        **changes,
-        share=Share(given["index"], given["of"], given["meet"]),
-        ignore_eos=not given["eos"],
-        near_ties=given["near_ties"],
-        **request_changes(given, plan.targets),
-        timeouts=Timeouts(
-            stall=given["stall_seconds"] or timeouts.stall, total=given["request_seconds"] or timeouts.total
-        ),
-    )
-    plan = dataclasses.replace(plan, targets=_with_windows(plan.targets, given["windows"]))
-    plan = _priced(plan, given["usd_per_hour"])
-    plan = _recorded(plan, given["prompts"], {name: given[name] for name in ("ttft_ms", "tpot_ms")})
-    load_options.say_what_queues(plan)
-    return plan.only(given["test_cases"]) if given["test_cases"] else plan
-
-
-def _with_windows(targets: tuple[Target, ...], windows: tuple[str, ...]) -> tuple[Target, ...]:
-    """The targets with the windows that ``--window NAME=K`` gives.
-
-    Raises:
-        BadInputError: no such target, or no window.
-    """
-    sizes: dict[str, int] = {}
-    mistakes: list[Mistake] = []
-    names = [target.variant for target in targets if target.role == "speculative"]
-    for text in windows:
-        name, _, size = text.rpartition("=")
-        if name not in names:
-            remedy = f"Write NAME=K with one of {', '.join(names)}" if names else "Give a second target"
-            mistakes.append(Mistake("--window", text, "names no speculative target", remedy))
-        elif not (size.isdecimal() and size.isascii() and len(size) < 4 and 1 <= int(size) <= MOST_WINDOW):
-            mistakes.append(
-                Mistake("--window", text, f"is not a window from 1 to {MOST_WINDOW}", "Write NAME=7")
-            )
-        else:
-            sizes[name] = int(size)
-    if mistakes:
-        raise BadInputError("command line", mistakes)
-    # What the user says of a server holds whatever model it serves.
-    return tuple(
-        dataclasses.replace(target, window=sizes[target.variant], expected=None)
-        if target.variant in sizes
-        else target
-        for target in targets
-    )
-
-
-def _priced(plan: Plan, usd_per_hour: float | None) -> Plan:
-    from specdec.runs.manifest import SERVER_PRICE
-
-    if usd_per_hour is None:
-        return plan
-    return dataclasses.replace(plan, environment={**plan.environment, SERVER_PRICE: usd_per_hour})
-
-
-_FITTED = ("prompts", "output_tokens", "temperature")
-"""Options that change what the services of an experiment have to take."""
-
-
-def _plan_of_experiment(urls: dict[str, str], given: dict[str, Any]) -> Plan:
-    from specdec.benchmark.plan import Plan
-    from specdec.experiment.reading import load, with_benchmark
-    from specdec.prompts.sets import load as load_prompts
-
-    path: Path = given["experiment"]
-    changes = {name: given[name] for name in _FITTED if given[name] is not None}
-    experiment = with_benchmark(load(path), changes) if changes else load(path)
-    own = load_prompts(given["prompts"], column=given["prompt_column"]) if given["prompts"] else None
-    return Plan.from_experiment(experiment, urls, base=path.parent, prompts=own)
-
-
-def _free_plan(targets: list[tuple[str, str]], given: dict[str, Any]) -> Plan:
-    from specdec.benchmark.plan import Plan, Target, new_run_id
-    from specdec.experiment.loads import SELF_CHECK_SHARE
-    from specdec.prompts.sets import load
-
-    concurrency: int = given["concurrency"] or 4
-    return Plan(
-        run=new_run_id(),
-        experiment="bench",
-        configuration={},
-        configuration_hash="",
-        targets=tuple(
-            Target(variant=name, url=url, role="baseline" if index == 0 else "speculative")
-            for index, (name, url) in enumerate(targets)
-        ),
-        prompts=load(given["prompts"] or "classes", column=given["prompt_column"]),
-        concurrency=concurrency,
-        warmup=concurrency,
-        self_check=SELF_CHECK_SHARE,
-    )
-
-
-def _recorded(plan: Plan, prompts: str | None, limits: dict[str, float | None]) -> Plan:
-    """The plan with a configuration that says what is really done, whatever the command line changed."""
-    from specdec.benchmark.plan import hash_of
-
-    before: dict[str, Any] = plan.configuration.get("benchmark", {"prompts": "classes", "lanes": ["exact"]})
-    changed: dict[str, Any] = {name: getattr(plan, name) for name in (*_CHANGEABLE, "rate")}
-    changed["loads"] = list(plan.loads)
-    changed |= {"stall_seconds": plan.timeouts.stall, "request_seconds": plan.timeouts.total}
-    if before.get("warmup") is None and plan.warmup == plan.concurrency:
-        changed["warmup"] = None
-    if prompts is not None:
-        changed["prompts"] = prompts
-    configuration = {**plan.configuration, "benchmark": {**before, **changed}}
-    objective = {name: limit for name, limit in limits.items() if limit is not None}
-    if objective:
-        configuration["objective"] = {**(configuration.get("objective") or {}), **objective}
-    if "variants" not in configuration:
-        configuration["variants"] = [
-            {"name": target.variant, "url": target.address} for target in plan.targets
-        ]
-    return dataclasses.replace(plan, configuration=configuration, configuration_hash=hash_of(configuration))
+    return [bench_plan.named(text, index, len(targets)) for index, text in enumerate(targets)]
