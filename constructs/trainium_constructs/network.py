@@ -24,7 +24,57 @@ _PART_BITS = 3
 """The range is cut into eighths: public, two private, and up to five of nodes."""
 
 
-class Network(Construct):
+class OwnNetwork(Construct):
+    """What every VPC that we make has: subnets of nodes, a private path to S3, flow logs.
+
+    Attributes:
+        vpc: the VPC; its private subnets hold the control plane's interfaces and the system nodes.
+    """
+
+    vpc: ec2.IVpc
+    _nodes: dict[str, ec2.PrivateSubnet]
+    _s3: ec2.GatewayVpcEndpoint
+
+    def reach_only(self, bucket: s3.IBucket) -> None:
+        """Narrows the path to S3 to one bucket of ours and what AWS itself keeps there."""
+        _reach_only(self._s3, bucket)
+
+    def private_subnets(self) -> Sequence[str]:
+        """Ids of the private subnets of the control plane's two zones."""
+        return [subnet.subnet_id for subnet in self.vpc.private_subnets]
+
+    def node_subnet(self, zone: str) -> str:
+        """Id of the accelerator nodes' subnet in one zone."""
+        return self._nodes[zone].subnet_id
+
+    def _add_nodes(self, vpc: ec2.Vpc, zones: Sequence[str], parts: Sequence[ipaddress.IPv4Network]) -> None:
+        """Gives every zone a subnet of nodes."""
+        self._nodes = {}
+        for zone, part in zip(zones, parts, strict=False):
+            subnet = self._nodes[zone] = ec2.PrivateSubnet(
+                self,
+                # By the letter: a name must not follow from the place in the list.
+                f"Nodes{zone[-1].upper()}",
+                vpc_id=vpc.vpc_id,
+                availability_zone=zone,
+                cidr_block=str(part),
+            )
+            acknowledge(subnet, {"CloudFormation-Validate::W3010": "Accelerator capacity is in named zones"})
+
+    def _add_path_to_s3(self, vpc: ec2.Vpc, subnets: Sequence[ec2.ISubnet]) -> None:
+        """From these subnets and those of the nodes."""
+        self._s3 = vpc.add_gateway_endpoint(
+            "S3",
+            service=ec2.GatewayVpcEndpointAwsService.S3,
+            subnets=[ec2.SubnetSelection(subnets=[*subnets, *map(_as_subnet, self._nodes.values())])],
+        )
+
+    def _add_flow_logs(self, vpc: ec2.Vpc, retention: logs.RetentionDays) -> None:
+        group = logs.LogGroup(self, "FlowLogs", retention=retention, removal_policy=cdk.RemovalPolicy.DESTROY)
+        vpc.add_flow_log("FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(group))
+
+
+class Network(OwnNetwork):
     """A VPC for one cluster.
 
     Zones have a fixed order, and every subnet keeps zone and range for as long as the stack lives: EKS cannot
@@ -38,9 +88,6 @@ class Network(Construct):
         cidr: range of the VPC, /16 to /22.
         zones: two to five; a later stack may append, and changes none.
         log_retention: of the flow logs.
-
-    Attributes:
-        vpc: the VPC; its private subnets hold the control plane's interfaces and the system nodes.
     """
 
     def __init__(
@@ -56,7 +103,7 @@ class Network(Construct):
         network = ipaddress.IPv4Network(cidr)
         _, first, second, *parts = network.subnets(prefixlen_diff=_PART_BITS)
         gateways = ec2.NatProvider.gateway()
-        self.vpc = ec2.Vpc(
+        self.vpc = made = ec2.Vpc(
             self,
             "Vpc",
             ip_addresses=ec2.IpAddresses.cidr(cidr),
@@ -76,9 +123,9 @@ class Network(Construct):
                 ec2.SubnetConfiguration(name="private", subnet_type=PRIVATE, cidr_mask=first.prefixlen),
             ],
         )
-        assert self.vpc.private_subnets[1].ipv4_cidr_block == str(second), "the CDK fills ranges in order"
+        assert made.private_subnets[1].ipv4_cidr_block == str(second), "the CDK fills ranges in order"
         acknowledge(
-            self.vpc,
+            made,
             {
                 "CloudFormation-Validate::W3010": (
                     "Accelerator capacity is in named zones, and a Capacity Block in exactly one"
@@ -86,48 +133,11 @@ class Network(Construct):
             },
         )
         (gateway,) = gateways.configured_gateways
-        self._nodes = {
-            zone: self._node_subnet(zone, part, gateway.gateway_id)
-            for zone, part in zip(zones, parts, strict=False)
-        }
-        self._s3 = self.vpc.add_gateway_endpoint(
-            "S3",
-            service=ec2.GatewayVpcEndpointAwsService.S3,
-            subnets=[
-                ec2.SubnetSelection(
-                    subnets=[*self.vpc.private_subnets, *map(_as_subnet, self._nodes.values())]
-                )
-            ],
-        )
-        flow_logs = logs.LogGroup(
-            self, "FlowLogs", retention=log_retention, removal_policy=cdk.RemovalPolicy.DESTROY
-        )
-        self.vpc.add_flow_log("FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(flow_logs))
-
-    def _node_subnet(self, zone: str, part: ipaddress.IPv4Network, gateway: str) -> ec2.PrivateSubnet:
-        subnet = ec2.PrivateSubnet(
-            self,
-            # By the letter: a name must not follow from the place in the list.
-            f"Nodes{zone[-1].upper()}",
-            vpc_id=self.vpc.vpc_id,
-            availability_zone=zone,
-            cidr_block=str(part),
-        )
-        subnet.add_default_nat_route(gateway)
-        acknowledge(subnet, {"CloudFormation-Validate::W3010": "Accelerator capacity is in named zones"})
-        return subnet
-
-    def reach_only(self, bucket: s3.IBucket) -> None:
-        """Narrows the path to S3 to one bucket of ours and what AWS itself keeps there."""
-        _reach_only(self._s3, bucket)
-
-    def private_subnets(self) -> Sequence[str]:
-        """Ids of the private subnets of the control plane's two zones."""
-        return [subnet.subnet_id for subnet in self.vpc.private_subnets]
-
-    def node_subnet(self, zone: str) -> str:
-        """Id of the accelerator nodes' subnet in one zone."""
-        return self._nodes[zone].subnet_id
+        self._add_nodes(made, zones, parts)
+        for subnet in self._nodes.values():
+            subnet.add_default_nat_route(gateway.gateway_id)
+        self._add_path_to_s3(made, made.private_subnets)
+        self._add_flow_logs(made, log_retention)
 
 
 class ExistingNetwork(Construct):
@@ -180,7 +190,7 @@ class ExistingNetwork(Construct):
         return self._nodes[zone]
 
 
-class IsolatedNetwork(Construct):
+class IsolatedNetwork(OwnNetwork):
     """A VPC without a way to the internet, behind the same attributes: endpoints of AWS's services stand for
     the NAT gateway, and every subnet's only other route is to S3.
 
@@ -218,37 +228,17 @@ class IsolatedNetwork(Construct):
             ],
         )
         acknowledge(made, {"CloudFormation-Validate::W3010": "Accelerator capacity is in named zones"})
-        self._nodes = {
-            zone: ec2.PrivateSubnet(
-                self,
-                f"Nodes{zone[-1].upper()}",
-                vpc_id=made.vpc_id,
-                availability_zone=zone,
-                cidr_block=str(part),
-            )
-            for zone, part in zip(zones, parts, strict=False)
-        }
-        for subnet in self._nodes.values():
-            acknowledge(subnet, {"CloudFormation-Validate::W3010": "Accelerator capacity is in named zones"})
-        self._s3 = made.add_gateway_endpoint(
-            "S3",
-            service=ec2.GatewayVpcEndpointAwsService.S3,
-            subnets=[
-                ec2.SubnetSelection(subnets=[*made.isolated_subnets, *map(_as_subnet, self._nodes.values())])
-            ],
-        )
+        self._add_nodes(made, zones, parts)
+        self._add_path_to_s3(made, made.isolated_subnets)
         for service in endpoints:
             made.add_interface_endpoint(
                 "".join(part.title() for part in service.replace(".", "-").split("-")),
                 service=ec2.InterfaceVpcEndpointAwsService(service),
                 subnets=ec2.SubnetSelection(subnets=made.isolated_subnets),
             )
-        flow_logs = logs.LogGroup(
-            self, "FlowLogs", retention=log_retention, removal_policy=cdk.RemovalPolicy.DESTROY
-        )
-        made.add_flow_log("FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(flow_logs))
+        self._add_flow_logs(made, log_retention)
         # The CDK calls subnets private only if they have a way out.
-        self.vpc: ec2.IVpc = ec2.Vpc.from_vpc_attributes(
+        self.vpc = ec2.Vpc.from_vpc_attributes(
             self,
             "Inside",
             vpc_id=made.vpc_id,
@@ -258,18 +248,6 @@ class IsolatedNetwork(Construct):
                 subnet.route_table.route_table_id for subnet in made.isolated_subnets
             ],
         )
-
-    def reach_only(self, bucket: s3.IBucket) -> None:
-        """Narrows the path to S3 to one bucket of ours and what AWS itself keeps there."""
-        _reach_only(self._s3, bucket)
-
-    def private_subnets(self) -> Sequence[str]:
-        """Ids of the private subnets of the control plane's two zones."""
-        return [subnet.subnet_id for subnet in self.vpc.private_subnets]
-
-    def node_subnet(self, zone: str) -> str:
-        """Id of the accelerator nodes' subnet in one zone."""
-        return self._nodes[zone].subnet_id
 
 
 AnyNetwork: TypeAlias = Network | IsolatedNetwork | ExistingNetwork
