@@ -1,5 +1,5 @@
 """Takes every example through every gate, deploys it with the real CDK into an embedded account, and
-destroys it again. The tests do this for one example; all of them take minutes.
+destroys it again. The tests take two examples into the account, beside what exists there; all take minutes.
 
 uv run python scripts/check_examples.py              # all
 uv run python scripts/check_examples.py one-node     # some, by the name of the file
@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT))
 os.environ.setdefault("JSII_NODE", str(Path(sys.executable).parent / "node"))
 
 from specdec.errors import SpecdecError  # noqa: E402
+from specdec.experiment.reading import load  # noqa: E402
 from specdec.rehearsal import packages  # noqa: E402
 from specdec.rehearsal.emulator import EmbeddedAws  # noqa: E402
 from tests.emulated.examples import deployed_and_destroyed  # noqa: E402
@@ -30,7 +31,7 @@ from tests.stack.examples import failures  # noqa: E402
 
 def problems(path: Path, *, deploy: bool) -> Iterator[str]:
     """What is wrong with one example."""
-    yield from failures(path)
+    yield from failures(load(path))
     if not deploy:
         return
     with tempfile.TemporaryDirectory() as name:

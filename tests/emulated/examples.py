@@ -37,8 +37,8 @@ def deployed_and_destroyed(path: Path, aws: EmbeddedAws, folder: Path) -> Iterat
             yield f"{stack} is {seen['StackStatus']}"
         (bucket,) = [output["OutputValue"] for output in seen["Outputs"] if output["OutputKey"] == "Bucket"]
         built = charts.build(experiment, region=region, bucket=bucket)
-        wanted = {_name(item) for chart in built.values() for item in chart.to_json()}
-        there = {_name(item) for item in aws.cluster(region).objects.values()}
+        wanted = {name_of(item) for chart in built.values() for item in chart.to_json()}
+        there = {name_of(item) for item in aws.cluster(region).objects.values()}
         yield from (f"{name} did not reach the cluster" for name in sorted(wanted - there))
         yield from (f"{name} is in the cluster, and in no chart" for name in sorted(there - wanted))
     cdk.destroy()
@@ -47,5 +47,6 @@ def deployed_and_destroyed(path: Path, aws: EmbeddedAws, folder: Path) -> Iterat
         yield from (f"left over: {each.kind} {each.name}" for each in left if each.kept is None)
 
 
-def _name(item: Manifest) -> str:
+def name_of(item: Manifest) -> str:
+    """Kind and name of an object."""
     return f"{item['kind']}/{item['metadata']['name']}"

@@ -1,5 +1,5 @@
-"""Two experiments side by side in one account and region: one in a VPC that exists, one in a cluster that
-exists. The real CDK deploys and destroys both, and what existed is as before.
+"""Two examples side by side in one account and region: one in a VPC that exists, one in a cluster that
+exists. The real CDK deploys and destroys both, their objects arrive, and what existed is as before.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ from typing import Any
 
 import pytest
 
+import charts
 from specdec.deployed.clients import Clients
 from specdec.experiment.reading import load
 from specdec.preflight import leftovers
 from specdec.rehearsal.cdk import Cdk
 from specdec.rehearsal.emulator import CHECKOUT, Session
 from tests.emulated.account import DrilledAws
+from tests.emulated.examples import name_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1000)]
 
-REGION = "us-east-2"
-ZONES = (f"{REGION}a", f"{REGION}b")
+REGION = "ap-southeast-4"
+ZONES = (f"{REGION}a", f"{REGION}c")
+IN_VPC, IN_CLUSTER = "five-dollars", "one-node"
+"""Examples: one chip each, two services on two nodes, and one after the other on one."""
 HAD = ("coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni")
 MORE = """
 [store]
@@ -116,25 +120,21 @@ def lived(npm_packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         subnets = ", ".join(f'{zone} = "{subnet}"' for zone, subnet in theirs["subnets"].items())
         place = f'zone = "{ZONES[1]}"\nvpc_id = "{theirs["vpc"]}"\nsubnets = {{ {subnets} }}'
         cluster = f'{place}\ncluster_name = "shared"\ncluster_security_group_id = "{theirs["group"]}"'
-        for name, placed in (("in-vpc", place), ("in-cluster", cluster)):
-            text = (CHECKOUT / "experiment.toml").read_text(encoding="utf-8")
-            for old, new in (
-                ("qwen3-specdec", name),
-                ('zone = "us-east-2b"', placed),
-                ("us-east-2", REGION),
-            ):
-                assert old in text
-                text = text.replace(old, new)
+        for name, placed in ((IN_VPC, place), (IN_CLUSTER, cluster)):
+            text = (CHECKOUT / "examples" / f"{name}.toml").read_text(encoding="utf-8")
+            assert f'zone = "{ZONES[1]}"' in text
+            text = text.replace(f'zone = "{ZONES[1]}"', placed)
             (folder / f"{name}.toml").write_text(text + MORE, encoding="utf-8")
         before = existing(session, theirs)
-        stacks = {name: Cdk(aws, folder / f"{name}.toml", folder / name) for name in ("in-vpc", "in-cluster")}
-        stacks["in-vpc"].synth()
-        stacks["in-vpc"].bootstrap([REGION])
+        stacks = {name: Cdk(aws, folder / f"{name}.toml", folder / name) for name in (IN_VPC, IN_CLUSTER)}
+        stacks[IN_VPC].synth()
+        stacks[IN_VPC].bootstrap([REGION])
         for cdk in stacks.values():
             cdk.deploy()
         facts: Facts = {
             "before": before,
             "during": existing(session, theirs),
+            "objects": {name_of(item) for item in aws.cluster(REGION).objects.values()},
             "names": {name: names(session, f"{name}-{REGION}") for name in stacks},
         }
         clients = Clients(session, REGION)
@@ -144,10 +144,22 @@ def lived(npm_packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
             experiment = load(folder / f"{name}.toml")
             found = leftovers.find(experiment, REGION, clients)
             facts["left"][name] = [leftover.plain() for leftover in found if leftover.kept is None]
-            if name == "in-vpc":
-                facts["after one"] = names(session, f"in-cluster-{REGION}")
+            if name == IN_VPC:
+                facts["after one"] = names(session, f"{IN_CLUSTER}-{REGION}")
         facts["after"] = existing(session, theirs)
         yield facts
+
+
+def test_what_the_examples_say_is_in_the_clusters_and_nothing_else(lived: Facts) -> None:
+    wanted = {
+        name_of(item)
+        for name in (IN_VPC, IN_CLUSTER)
+        for chart in charts.build(
+            load(CHECKOUT / "examples" / f"{name}.toml"), region=REGION, bucket="b"
+        ).values()
+        for item in chart.to_json()
+    }
+    assert lived["objects"] == wanted
 
 
 def test_what_existed_is_as_before(lived: Facts) -> None:
@@ -168,22 +180,22 @@ def test_while_they_are_there_only_what_is_ours_is_added(lived: Facts) -> None:
         "eks-node-monitoring-agent",
     }
     for addon in during["add-ons"]:
-        assert addon["tags"] == {"team": "platform"} or addon["tags"]["experiment"] == "in-cluster"
+        assert addon["tags"] == {"team": "platform"} or addon["tags"]["experiment"] == IN_CLUSTER
 
 
 def test_nothing_is_left_of_either(lived: Facts) -> None:
-    assert lived["left"] == {"in-vpc": [], "in-cluster": []}
+    assert lived["left"] == {IN_VPC: [], IN_CLUSTER: []}
 
 
 def test_two_experiments_share_no_name(lived: Facts) -> None:
-    first, second = lived["names"]["in-vpc"], lived["names"]["in-cluster"]
-    assert first["dashboards"] == [f"in-vpc-{REGION}", f"in-vpc-{REGION}-machine"]
-    assert second["dashboards"] == [f"in-cluster-{REGION}", f"in-cluster-{REGION}-machine"]
-    assert (first["budgets"], second["budgets"]) == ([f"in-vpc-{REGION}"], [f"in-cluster-{REGION}"])
+    first, second = lived["names"][IN_VPC], lived["names"][IN_CLUSTER]
+    assert first["dashboards"] == [f"{IN_VPC}-{REGION}", f"{IN_VPC}-{REGION}-machine"]
+    assert second["dashboards"] == [f"{IN_CLUSTER}-{REGION}", f"{IN_CLUSTER}-{REGION}-machine"]
+    assert (first["budgets"], second["budgets"]) == ([f"{IN_VPC}-{REGION}"], [f"{IN_CLUSTER}-{REGION}"])
     # Groups of nodes have one name in two clusters; what tells them apart is the cluster's.
     shared = {kind for kind, _ in first["ids"] & second["ids"]}
     assert shared <= {"AWS::EKS::Nodegroup", "AWS::EKS::Addon", "AWS::CDK::Metadata"}
 
 
 def test_destroying_one_leaves_the_other_whole(lived: Facts) -> None:
-    assert lived["after one"] == lived["names"]["in-cluster"]
+    assert lived["after one"] == lived["names"][IN_CLUSTER]

@@ -15,7 +15,6 @@ from cfnlint import ManualArgs, lint
 
 from specdec.catalog.offers import OFFERS
 from specdec.experiment.fields import Experiment
-from specdec.experiment.reading import load
 from tests.stack.agreements import AGREEMENTS, Deployed
 from tests.stack.synthesis import Template, app_of
 from tests.strict_schema import require_valid
@@ -24,11 +23,10 @@ IGNORED = ("W3005", "W3010")
 """The CDK writes DependsOn even where a reference says the same; capacity is in named zones."""
 
 
-def failures(path: Path) -> Iterator[str]:
-    """What any gate has against an example: security pack and the CDK's own validation, cfn-lint, strict
+def failures(experiment: Experiment) -> Iterator[str]:
+    """What any gate has against an experiment: security pack and the CDK's own validation, cfn-lint, strict
     schemas of every Kubernetes version, agreements across objects.
     """
-    experiment = load(path)
     with tempfile.TemporaryDirectory() as folder:
         app = app_of(experiment, outdir=folder, validate=True)
         cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
