@@ -13,6 +13,7 @@ from specdec.report.headline import SIGNS, headline
 from specdec.report.numbers import Trace
 from specdec.report.parts import (
     advice,
+    elsewhere,
     every_metric,
     evidence,
     forecast,
@@ -45,6 +46,7 @@ def build(run: Run, verdict: Verdict, qualities: Sequence[QualityTest] = ()) -> 
         speculation.window(view),
         forecast.checked(view),
         money.cost(view) if view.complete else None,
+        elsewhere.section(view),
         every_metric.percentiles(view),
         evidence.parity(view),
         quality.section(qualities),
