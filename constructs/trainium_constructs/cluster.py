@@ -257,7 +257,7 @@ class ExistingCluster(Construct):
             acknowledge(cast("iam.Role", role), _kubectl_policies(self))
         else:
             # Of a policy that it would give to a role of its own; unused, it is a finding.
-            removed = provider.node.try_remove_child("HasEcrPublic")
+            removed = self.node.try_remove_child("HasEcrPublic")
             assert removed, "the CDK names this condition otherwise now"
 
     def reach(self, region: str) -> dict[str, tuple[str, str]]:

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 PRIVATE = ec2.SubnetType.PRIVATE_WITH_EGRESS
 
+_UNTAGGED = {
+    "Annotation::@aws-cdk/aws-eks:clusterMustManuallyTagSubnet": (
+        "The tag is for load balancers, and there is none"
+    )
+}
+
 _PART_BITS = 3
 """The range is cut into eighths: public, two private, and up to five of nodes."""
 
@@ -172,14 +178,7 @@ class ExistingNetwork(Construct):
             self,
             {"Annotation::@aws-cdk/aws-ec2:noSubnetRouteTableId": "Nothing here reads or changes its routes"},
         )
-        acknowledge(
-            cdk.Stack.of(self),
-            {
-                "Annotation::@aws-cdk/aws-eks:clusterMustManuallyTagSubnet": (
-                    "The tag is for load balancers, and there is none"
-                )
-            },
-        )
+        acknowledge(cdk.Stack.of(self), _UNTAGGED)
 
     def private_subnets(self) -> Sequence[str]:
         """Ids of the private subnets of the control plane's two zones."""
@@ -230,13 +229,24 @@ class IsolatedNetwork(OwnNetwork):
         acknowledge(made, {"CloudFormation-Validate::W3010": "Accelerator capacity is in named zones"})
         self._add_nodes(made, zones, parts)
         self._add_path_to_s3(made, made.isolated_subnets)
+        inside = ec2.SecurityGroup(
+            self,
+            "Endpoints",
+            vpc=made,
+            description="AWS endpoints, from inside the VPC",
+            allow_all_outbound=False,
+        )
+        inside.add_ingress_rule(ec2.Peer.ipv4(cidr), ec2.Port.tcp(443), "Nodes, pods and functions")
         for service in endpoints:
             made.add_interface_endpoint(
                 "".join(part.title() for part in service.replace(".", "-").split("-")),
                 service=ec2.InterfaceVpcEndpointAwsService(service),
                 subnets=ec2.SubnetSelection(subnets=made.isolated_subnets),
+                security_groups=[cast("ec2.ISecurityGroup", inside)],
+                open=False,
             )
         self._add_flow_logs(made, log_retention)
+        acknowledge(cdk.Stack.of(self), _UNTAGGED)
         # The CDK calls subnets private only if they have a way out.
         self.vpc = ec2.Vpc.from_vpc_attributes(
             self,

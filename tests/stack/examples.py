@@ -44,6 +44,11 @@ def failures(experiment: Experiment) -> Iterator[str]:
 
 
 def _of_template(template: Template, experiment: Experiment, region: str) -> Iterator[str]:
+    yield from _of_cloudformation(template, experiment, region)
+    yield from of_objects(template, experiment, region)
+
+
+def _of_cloudformation(template: Template, experiment: Experiment, region: str) -> Iterator[str]:
     settings = ManualArgs(regions=[region], ignore_checks=list(IGNORED))
     offered = {offer.region for offer in OFFERS[experiment.capacity.instance_type]}
     for found in lint(template.text, config=settings):
@@ -51,6 +56,10 @@ def _of_template(template: Template, experiment: Experiment, region: str) -> Ite
         lags = found.rule.id == "E3628" and f"'{experiment.capacity.instance_type}' is not" in found.message
         if not (lags and region in offered):
             yield f"cfn-lint: {found}"
+
+
+def of_objects(template: Template, experiment: Experiment, region: str) -> Iterator[str]:
+    """What strict schemas and the agreements across objects have against a template."""
     deployed = Deployed(template, experiment, region)
     for item in deployed.objects:
         try:
