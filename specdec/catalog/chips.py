@@ -68,6 +68,8 @@ class Instance:
         quota_spot: Service Quotas code of spot capacity, in vCPUs.
         quota_blocks: Service Quotas code of concurrent Capacity Blocks; None where no such quota is known.
         largest_prefill: most prompt tokens of one prefill step that have loaded; None where none failed.
+        exhausting_prefill: prompt tokens of a prefill graph whose compilation ended the host with NxD
+            Inference; None where none did.
         steps: published decode times without speculation.
         unverified: what nobody has been seen to try on it, a sentence each: guesses that a user may run into.
         source: where the figures were read, with the date.
@@ -93,6 +95,7 @@ class Instance:
     quota_spot: str
     quota_blocks: str | None
     largest_prefill: int | None = None
+    exhausting_prefill: int | None = None
     steps: tuple[PlainStep, ...] = ()
     unverified: tuple[str, ...] = ()
     source: str

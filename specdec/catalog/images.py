@@ -13,6 +13,12 @@ _DLC = (
     "aws-neuron/deep-learning-containers README.md and vllm/inference/*/Dockerfile.neuronx @2be9ed1"
     " (2026-08-17)"
 )
+_ENDED = (
+    "Neuron SDK 2.34.0 (2026-11-30) supports NxD Inference on Trn2 and Trn3 no more: no fixes, no patches"
+)
+"""Neuron docs, announce-no-support-nxdi-nxd-core-inference-trn (read 2026-12-01). No image of 2.34 was found
+in public text by then, so no stack of it is listed."""
+
 _V1_GUIDE = "Neuron docs, vLLM user guide V1 (SDK 2.32, 2026-08-21), known issues"
 _MIGRATION = "Neuron docs, vllm-neuron migration guide (2026-07-15)"
 _EAGLE3_DESIGN = (
@@ -138,6 +144,7 @@ STACKS = {
             compile_elsewhere=_NXDI_ELSEWHERE,
             defects=(
                 "V0 engine: end of support announced 2025-12-16",
+                _ENDED,
                 "a speculative server decodes greedily whatever temperature is asked for",
                 "compiled artifacts are trusted whatever flags are given",
             ),
@@ -183,6 +190,7 @@ STACKS = {
             restart_minutes=_NXDI_RESTART,
             compile_elsewhere=_NXDI_ELSEWHERE,
             defects=(
+                _ENDED,
                 "no plain draft model",
                 "vLLM 0.11 to 0.13 refuse method draft_model",
                 "precompiled artifacts silence override_neuron_config",
@@ -230,7 +238,8 @@ STACKS = {
             compile_elsewhere=_NXDI_ELSEWHERE,
             defects=(
                 "no plain draft model (known issue 5 of the V1 guide)",
-                "last image with NxD Inference, which is in maintenance",
+                "last image with NxD Inference",
+                _ENDED,
                 "compiler error with prefix caching (aws-neuron-sdk#1304)",
             ),
             sources=(_DLC, _V1_GUIDE, _ONE_BATCH, "aws-neuron/aws-neuron-sdk#1304"),
@@ -344,7 +353,7 @@ STACKS = {
             defects=(
                 "no plain draft model",
                 "asynchronous scheduling goes off with speculation",
-                "the server is beta; NxD Inference ends with 2.34",
+                "the server is beta; SDK 2.34.0 came out on 2026-11-30",
             ),
             sources=(
                 "Neuron docs v2.33.0, setup/pytorch/dlc.rst (2026-10-16): the image's tag",

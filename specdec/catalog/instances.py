@@ -134,6 +134,7 @@ INSTANCES = {
             quota_spot=_TRN_SPOT_QUOTA,
             quota_blocks=_TRN2_BLOCKS,
             largest_prefill=2048,
+            exhausting_prefill=16384,
             steps=(
                 PlainStep(
                     model="Qwen/Qwen3-32B",
@@ -171,7 +172,9 @@ INSTANCES = {
             source=(
                 "foxl-ai/kiln docs/research/trn2-trn3.md @a04d1fa (EC2 API, 2026-10-03); chip figures of"
                 f" Trainium2; {_PODS}; a prefill chunk of 8192 did not load and one of 2048 did (kiln"
-                " @f5a7faf, 2026-10-07); pods need 2 MiB pages: littlemex/zenn, eks-neuron-trainium (2026)"
+                " @f5a7faf, 2026-10-07); pods need 2 MiB pages: littlemex/zenn, eks-neuron-trainium (2026);"
+                " compiling a prefill of 16384 for Gemma-4-31B ran out of the host's 128 GB (NxD Inference"
+                " contrib @65693b9, 2026-04-23)"
             ),
         ),
         Instance(

@@ -222,6 +222,15 @@ def _chip(serving: Serving, capacity: Capacity, variants: tuple[Variant, ...]) -
             f"is more than is known to load on {instance.type}",
             f"Use at most {limit}",
         )
+    exhausting = instance.exhausting_prefill
+    if stack.generation != "native" and exhausting is not None and serving.max_model_len >= exhausting:
+        yield Mistake(
+            "serving.max_model_len",
+            serving.max_model_len,
+            f"is the longest prefill that {stack.name} compiles, and one of {exhausting} has run out of the"
+            f" host memory of {instance.type}",
+            f"Use less than {exhausting}",
+        )
 
 
 @check

@@ -232,6 +232,18 @@ CASES = {
         8192,
         "Use at most 2048",
     ),
+    "a prefill whose compilation ended the host": (
+        [
+            ("trn2.48xlarge", "trn2.3xlarge"),
+            ("vllm-0.9.1-sdk-2.26.1", "vllm-0.13.0-sdk-2.28.0"),
+            ("devices = 8", "devices = 1"),
+            ("max_model_len = 1024", "max_model_len = 16384"),
+        ],
+        "",
+        "serving.max_model_len",
+        16384,
+        "Use less than 16384",
+    ),
     "asynchronous scheduling in the baseline alone": (
         [
             ("vllm-0.9.1-sdk-2.26.1", "vllm-0.29.0-sdk-2.33.0"),
