@@ -23,7 +23,8 @@ from tests.emulated.examples import name_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1000)]
 
-REGION = "ap-southeast-4"
+REGION, HOME = "sa-east-1", "ap-southeast-4"
+"""Where they go here, and where the examples are: CloudFormation makes no budgets there."""
 ZONES = (f"{REGION}a", f"{REGION}c")
 IN_VPC, IN_CLUSTER = "five-dollars", "one-node"
 """Examples: one chip each, two services on two nodes, and one after the other on one."""
@@ -122,8 +123,9 @@ def lived(npm_packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         cluster = f'{place}\ncluster_name = "shared"\ncluster_security_group_id = "{theirs["group"]}"'
         for name, placed in ((IN_VPC, place), (IN_CLUSTER, cluster)):
             text = (CHECKOUT / "examples" / f"{name}.toml").read_text(encoding="utf-8")
-            assert f'zone = "{ZONES[1]}"' in text
-            text = text.replace(f'zone = "{ZONES[1]}"', placed)
+            for old, new in ((HOME, REGION), (f'zone = "{ZONES[1]}"', placed)):
+                assert old in text
+                text = text.replace(old, new)
             (folder / f"{name}.toml").write_text(text + MORE, encoding="utf-8")
         before = existing(session, theirs)
         stacks = {name: Cdk(aws, folder / f"{name}.toml", folder / name) for name in (IN_VPC, IN_CLUSTER)}
@@ -138,10 +140,10 @@ def lived(npm_packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
             "names": {name: names(session, f"{name}-{REGION}") for name in stacks},
         }
         clients = Clients(session, REGION)
-        facts["left"], facts["after one"] = {}, {}
+        facts["left"], facts["after one"], facts["experiments"] = {}, {}, {}
         for name, cdk in stacks.items():
             cdk.destroy()
-            experiment = load(folder / f"{name}.toml")
+            experiment = facts["experiments"][name] = load(folder / f"{name}.toml")
             found = leftovers.find(experiment, REGION, clients)
             facts["left"][name] = [leftover.plain() for leftover in found if leftover.kept is None]
             if name == IN_VPC:
@@ -154,9 +156,7 @@ def test_what_the_examples_say_is_in_the_clusters_and_nothing_else(lived: Facts)
     wanted = {
         name_of(item)
         for name in (IN_VPC, IN_CLUSTER)
-        for chart in charts.build(
-            load(CHECKOUT / "examples" / f"{name}.toml"), region=REGION, bucket="b"
-        ).values()
+        for chart in charts.build(lived["experiments"][name], region=REGION, bucket="b").values()
         for item in chart.to_json()
     }
     assert lived["objects"] == wanted

@@ -1,4 +1,4 @@
-"""For which configuration the verdict holds, and what the model of ``specdec estimate`` says of the others."""
+"""For which configuration the verdict holds, and what ``specdec estimate``'s model says of the others."""
 
 from __future__ import annotations
 
