@@ -11,15 +11,16 @@ from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 from specdec import atomic
 from specdec.benchmark import counters, load, room
 from specdec.benchmark.client import Client, utc_now
+from specdec.benchmark.ending import ServerGoneError, ended
 from specdec.benchmark.fields import Fields
 from specdec.benchmark.ledger import Ledger
 from specdec.benchmark.machine import this_machine
-from specdec.benchmark.meeting import Meeting, MemberLostError
+from specdec.benchmark.meeting import Meeting
 from specdec.benchmark.pages import counters_of, gauges_of
 from specdec.benchmark.plan import Job, Plan, Target
 from specdec.benchmark.points import Points
@@ -27,15 +28,13 @@ from specdec.benchmark.remedies import remedy
 from specdec.benchmark.resume import earlier, plan_settings, span
 from specdec.benchmark.served import all_served, served
 from specdec.benchmark.turn import Turn
-from specdec.errors import BadInputError, SpecdecError
+from specdec.errors import SpecdecError
 from specdec.runs.manifest import MANIFEST, STARTED, RunManifest, Status
 from specdec.runs.phases import PHASES
 from specdec.runs.record import EXACT, RECORDS, SELF_CHECK, RequestRecord
 
 if TYPE_CHECKING:
     from specdec.runs.folder import Run
-
-_Fault = TypeVar("_Fault", bound=Exception)
 
 GIVE_UP_AFTER = 4
 """Requests to one variant that fail in a row, and at least as many as are in flight, before the run ends: the
@@ -57,10 +56,6 @@ class RunEvent:
     done: int
     total: int
     record: RequestRecord | None = None
-
-
-class ServerGoneError(SpecdecError):
-    """One variant's server stopped answering; the run ends."""
 
 
 Switch = Callable[[str], Awaitable[dict[str, Any]]]
@@ -130,7 +125,7 @@ class Course:
             begun = self._manifest(targets, "interrupted", None, started)
             atomic.write(self._folder / STARTED, begun.to_json(), remedy=self._remedy())
             with self._ledger:
-                status, problem = await _ended(self._measured(targets, tls))
+                status, problem = await ended(self._measured(targets, tls))
             manifest = self._manifest(targets, status, problem, started)
             atomic.write(self._folder / MANIFEST, manifest.to_json(), remedy=self._remedy())
             (self._folder / STARTED).unlink(missing_ok=True)
@@ -169,20 +164,7 @@ class Course:
         self._clients = dict(enumerate(clients))
         if plan.self_check:
             self._clients[load.SELF_CHECK] = client(targets[0], SELF_CHECK)
-        return await self._told(clients)
-
-    async def _told(self, clients: Sequence[Client]) -> list[Target]:
-        """The targets of clients with what they make of a conversation.
-
-        Raises:
-            BadInputError: prompts that a server has no room for.
-        """
-        misfits = [mistake async for mistake in room.misfits(self._plan, clients)]
-        if misfits:
-            raise BadInputError("prompts", misfits)
-        return [
-            replace(client.target, template=await room.template(self._plan, client)) for client in clients
-        ]
+        return await room.acquainted(plan, clients)
 
     async def _in_phases(self, targets: list[Target], tls: ssl.SSLContext) -> None:
         """One server at a time, as often as the plan says.
@@ -221,7 +203,7 @@ class Course:
         self._clients[index].close()
         client = Client(target, plan.timeouts, plan.headers, fields=self._fields, tls=tls)
         self._clients[index] = client
-        (target,) = await self._told([client])
+        (target,) = await room.acquainted(plan, [client])
         if template and target.template and target.template != template:
             raise SpecdecError(
                 f"{target.variant} makes another prompt of a conversation than in its phase before",
@@ -388,37 +370,3 @@ class Course:
         if self._plan.arrival != "closed":
             settings["latest_send_seconds"] = round(self._latest_send, 6)
         return {"load": settings}
-
-
-async def _ended(measuring: Awaitable[None]) -> tuple[Status, str | None]:
-    """How the measured part of a run ended, and what ended it early.
-
-    Raises:
-        OSError: what was measured cannot be kept.
-    """
-    try:
-        await measuring
-    except asyncio.CancelledError:
-        return "interrupted", "Ctrl-C or a request to end (SIGTERM)"
-    except MemberLostError as lost:
-        return "failed", str(lost)
-    except SpecdecError as error:
-        return "failed", ". ".join(filter(None, (str(error), error.remedy)))
-    except ExceptionGroup as group:
-        gone = _first_of(group, ServerGoneError) or _first_of(group, MemberLostError)
-        if gone is None:
-            raise _first_of(group, OSError) or group from None
-        return "failed", str(gone)
-    return "complete", None
-
-
-def _first_of(group: BaseExceptionGroup[Any], kind: type[_Fault]) -> _Fault | None:
-    for error in group.exceptions:
-        fault = (
-            _first_of(cast("BaseExceptionGroup[Any]", error), kind)
-            if isinstance(error, BaseExceptionGroup)
-            else error
-        )
-        if isinstance(fault, kind):
-            return fault
-    return None

@@ -9,15 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from specdec.benchmark.http1 import Cut, ProtocolError, Refused
-from specdec.errors import Mistake
+from specdec.errors import BadInputError, Mistake
 from specdec.experiment.prompt_fit import most_tokens
 
 if TYPE_CHECKING:
     from specdec.benchmark.client import Client
-    from specdec.benchmark.plan import Plan
+    from specdec.benchmark.plan import Plan, Target
     from specdec.prompts.sets import Prompt
 
 _TEMPLATES = {"llamacpp": ("/apply-template", "prompt"), "vllm": ("/tokenize", "tokens")}
@@ -96,3 +97,15 @@ async def _posted(client: Client, path: str, body: dict[str, Any]) -> dict[str, 
     except (Refused, TimeoutError, Cut, ProtocolError, ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
+
+
+async def acquainted(plan: Plan, clients: Sequence[Client]) -> list[Target]:
+    """The targets of clients with what they make of a conversation.
+
+    Raises:
+        BadInputError: prompts that a server has no room for.
+    """
+    wrong = [mistake async for mistake in misfits(plan, clients)]
+    if wrong:
+        raise BadInputError("prompts", wrong)
+    return [replace(client.target, template=await template(plan, client)) for client in clients]
