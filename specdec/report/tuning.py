@@ -32,9 +32,17 @@ def lines(verdict: Verdict, plan: Sequence[SweepStep]) -> Iterator[str]:
     if len(verdict.drafts) > 1:
         yield console.table(_DRAFTS, [_draft(row, verdict.drafts[0]) for row in verdict.drafts])
         yield ""
+    if verdict.windows or (verdict.loads and verdict.loads.windows):
+        yield _LEGEND
+        yield ""
     if plan:
         yield from _plan(plan)
 
+
+_LEGEND = """a: chance that a proposal is kept. c: cost of one more window position; like step cost, in plain
+steps. off TPOT: time per token without speculation. sure: share of draws in which this choice is
+within 3% of the best. next: the window to measure next. 5% to 95%: over other prompts of the kind
+and shapes of the step's cost. docs/window.md explains the arithmetic."""
 
 _ADVICE = [
     console.Column("test case"),
