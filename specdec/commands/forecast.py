@@ -303,8 +303,8 @@ def _show(found: Forecast) -> None:
         for group in draft.groups:
             console.show(f"  {group.group} ({group.answers}): {group.says}")
     console.show(
-        f"from {found.answers} of {found.of_answers} answers; counts of tokens agree in {found.matched},"
-        f" {found.unchecked} have none; tokens known one by one in {found.exact}"
+        f"from {found.answers} of {found.of_answers} answers; logged token counts agree in {found.matched},"
+        f" {found.unchecked} have none; the target's own tokens are known in {found.exact}"
     )
     for reason, count in found.left_out.items():
         console.show(f"left out: {count} {reason}")

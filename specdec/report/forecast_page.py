@@ -76,6 +76,11 @@ def headline(forecast: Forecast) -> DraftOutlook:
     return max(forecast.drafts, key=lambda draft: _middle(_best(draft.mix)))
 
 
+def _pays_below(cost: float) -> str:
+    """A step that verifies costs more than a plain one, so a limit below 1 is never met."""
+    return f"{cost:.2f} plain steps" if cost > 1 else "never"
+
+
 def _best(group: GroupOutlook) -> Outlook:
     return next(point for point in group.curve if point.window == group.window)
 
@@ -150,7 +155,7 @@ def _advice(groups: Sequence[GroupOutlook]) -> Table:
             cell(str(group.window)),
             cell(f"{_best(group).speedup_low:.2f} to {_best(group).speedup_high:.2f}x"),
             # Where nothing was ever proposed, no step is one that could cost more.
-            cell(f"{_best(group).pays_below:.2f} plain steps" if _best(group).pays_below else None),
+            cell(_pays_below(_best(group).pays_below)),
             cell(group.advice, tone=_TONES[group.advice]),
         )
         for group in groups
@@ -240,7 +245,10 @@ def _basis(forecast: Forecast) -> Section:
         f"{forecast.answers} of {forecast.of_answers} answers, drawn at random to the token budget."
         if sampled
         else f"All {forecast.answers} answers that can be used.",
-        f"Token counts agree with the logged ones in {forecast.matched}; {forecast.unchecked} have none.",
+        (
+            f"Token counts agree with the logged ones in {forecast.matched} answers; for"
+            f" {forecast.unchecked} none were logged."
+        ),
         (
             f"Tokens are known one by one in {forecast.exact}. The text of the others is tokenized again, and"
             " now and then as many other tokens come out."
