@@ -79,6 +79,20 @@ def test_the_answer_is_about_load(written: Written) -> None:
     assert "## Up to which load does it pay?" in text
 
 
+def test_the_advice_on_windows_over_load_stands_in_the_report(
+    written: Written, numbers: dict[str, dict[str, Any]]
+) -> None:
+    html, text = (path.read_text(encoding="utf-8") for path in (written.html, written.markdown))
+    assert written.verdict.loads is not None
+    (advice,) = written.verdict.loads.windows
+    assert 'id="load-windows"' in html
+    assert "Predicted speed-up of the best window over load, 5% to 95%" in html
+    assert "## Which window at which load?" in text
+    for row in advice.rows:
+        number = numbers[f"load_window/speculative/{row.load:g}/sure"]
+        assert number["value"] == row.confidence
+
+
 def test_the_pictures_say_what_they_show(written: Written) -> None:
     html = written.html.read_text(encoding="utf-8")
     assert "Speed-up over load: open prompts, with interval" in html
