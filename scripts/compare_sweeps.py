@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import tempfile
 from bisect import bisect_left, bisect_right
@@ -235,6 +236,8 @@ def main() -> None:
     parser.add_argument("--tool", action="append", choices=list(TOOLS), help="all by default")
     parser.add_argument("--loads", default="1,8,64,256")
     arguments = parser.parse_args()
+    # A shell starts what runs in its background with SIGINT ignored, and the servers would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     loads = [int(part) for part in arguments.loads.split(",")]
     tools = arguments.tools.resolve()
     print("| tool | server | in flight | TPOT off | TTFT off | throughput off | time | CPU | memory |")
