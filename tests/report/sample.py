@@ -127,7 +127,7 @@ def spoiled(whole: Sequence[RequestRecord]) -> list[RequestRecord]:
     differs.
     """
     found = list(whole)
-    found.insert(0, replace(found[0], warmup=True))
+    found.insert(0, replace(found[0], warmup=True, block=-1))
     timeout = next(i for i, r in enumerate(found) if r.variant == "speculative" and r.test_case == "sonnet")
     found[timeout] = replace(
         found[timeout],

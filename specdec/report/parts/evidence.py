@@ -124,9 +124,12 @@ def method(view: View) -> Section:
                 "sent", len(lines), "count", str(len(lines)), "requests, warm-ups left out", lines
             ),
             " requests, and ",
+            # A number is followed to its lines, and none has none.
             view.trace.number(
                 "warmups", len(warmups), "count", str(len(warmups)), "warm-up requests", warmups
-            ),
+            )
+            if warmups
+            else "no",
             " warm-ups",
             *_holding(view, holding),
             ", which enter no number.",
