@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 
 import numpy as np
@@ -145,45 +146,60 @@ class _Partition:
 
 def _partition(row: Sequence[LogRatio]) -> _Partition | None:
     """Sums of squares of one row: between blocks after prompts, and the rest; None with one block."""
-    values = np.asarray([[pair.value] for pair in row])
-    blocks = _numbered([pair.block for pair in row])
+    values = np.asarray([pair.value for pair in row])
+    blocks = tuple(_numbered([pair.block for pair in row]))
     if len(set(blocks)) < 2:
         return None
     # Prompts that never change their block tell nothing about blocks once they are taken out.
     for others in (_numbered([pair.prompt for pair in row]), [0] * len(row)):
-        part = _between(values, np.eye(max(blocks) + 1)[blocks], others)
+        part = _between(values, blocks, tuple(others))
         if part is not None:
             return part
     return None
 
 
-def _between(values: Floats, blocks: Floats, others: Sequence[int]) -> _Partition | None:
-    rest = values - _means(values, others)
-    columns = blocks - _means(blocks, others)
-    # The projection onto the columns by the eigenvectors of their products: as many as there are blocks,
-    # where a decomposition of the columns would have as many as there are pairs.
-    sizes, vectors = np.linalg.eigh(columns.T @ columns)
-    known = sizes > _ROUNDING
-    if not known.any():
+def _between(values: Floats, blocks: tuple[int, ...], others: tuple[int, ...]) -> _Partition | None:
+    design = _design(blocks, others)
+    rank = len(design.sizes)
+    if not rank:
         return None
-    along = vectors[:, known].T @ (columns.T @ rest)
-    between = float((np.square(along[:, 0]) / sizes[known]).sum())
-    rank = int(known.sum())
+    means = np.bincount(others, values) / np.bincount(others)
+    rest = values - means[np.asarray(others)]
+    along = design.vectors.T @ np.bincount(blocks, rest)
+    between = float((np.square(along) / design.sizes).sum())
     return _Partition(
         between=between,
         block_degrees=rank,
         error=max(0.0, float(np.square(rest).sum()) - between),
         error_degrees=len(values) - (max(others) + 1) - rank,
-        size=float(np.square(columns).sum()),
+        size=design.trace,
     )
 
 
-def _means(values: Floats, groups: Sequence[int]) -> Floats:
-    """Each row's mean over its group: the projection onto the groups."""
-    totals = np.zeros((max(groups) + 1, values.shape[1]))
-    np.add.at(totals, groups, values)
-    means: Floats = (totals / np.bincount(groups)[:, None])[groups]
-    return means
+@dataclass(frozen=True, slots=True)
+class _Design:
+    """Which pairs lie in which block, the others' means taken out.
+
+    Attributes:
+        sizes, vectors: eigenvalues above 0 and eigenvectors of the products of the blocks' columns: as many
+            as there are blocks, where a decomposition of the columns would have as many as there are pairs.
+        trace: sum of the columns' squares.
+    """
+
+    sizes: Floats
+    vectors: Floats
+    trace: float
+
+
+@lru_cache(maxsize=64)
+def _design(blocks: tuple[int, ...], others: tuple[int, ...]) -> _Design:
+    """Kept, since every metric of a row has the same one."""
+    counts = np.zeros((max(others) + 1, max(blocks) + 1))
+    np.add.at(counts, (others, blocks), 1)
+    products = np.diag(counts.sum(axis=0)) - counts.T @ (counts / counts.sum(axis=1, keepdims=True))
+    sizes, vectors = np.linalg.eigh(products)
+    known = sizes > _ROUNDING
+    return _Design(sizes[known], vectors[:, known], float(np.trace(products)))
 
 
 def _numbered(labels: Sequence[object]) -> list[int]:

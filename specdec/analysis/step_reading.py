@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import sub
 from statistics import fmean
 
@@ -46,6 +47,12 @@ class Steps:
         return self.tokens[:-1] if len(self.tokens) > 1 else self.tokens
 
 
+@lru_cache(maxsize=4096)
+def _single_tokens(steps: int) -> tuple[int, ...]:
+    """One tuple for the thousands of plain streams of one length."""
+    return (1,) * steps
+
+
 @remembered
 def read_steps(record: RequestRecord) -> Steps | None:
     """The steps of one request; None without token counts per chunk or without a second step."""
@@ -56,6 +63,8 @@ def read_steps(record: RequestRecord) -> Steps | None:
         return None
     times, counts = record.chunk_times, record.chunk_tokens
     ends: Sequence[int] = counts
+    if len(starts) == len(counts) == counts[-1] - counts[0] + 1:
+        return Steps(_single_tokens(len(counts) - 1), times[-1] - times[0])
     if len(starts) < len(counts):
         ends = [counts[start - 1] for start in starts[1:]] + [counts[-1]]
     return Steps(tuple(map(sub, ends[1:], ends)), times[starts[-1]] - times[0])

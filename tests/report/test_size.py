@@ -10,14 +10,12 @@ pytestmark = [pytest.mark.alone, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(
-    ("cases", "prompts", "seconds", "megabytes"),
-    [
-        # 20,000 requests may take 8 s and 200 MB, 300 test cases 20 s, and a process 1 s by itself.
-        (10, 100, 1 + 8 / 5, 150),
-        (60, 4, 1 + 20 / 5, 150),
-    ],
+    ("cases", "prompts", "loops", "megabytes"),
+    # In loops of two million steps, so that a slow or busy machine is no larger run: 0.1 s each where it is
+    # idle. They took 31 and 21 to 33 when this was written, beside other work.
+    [(10, 100, 50, 150), (60, 4, 50, 150)],
 )
-def test_a_fifth_of_a_large_run(cases: int, prompts: int, seconds: float, megabytes: float) -> None:
+def test_a_fifth_of_a_large_run(cases: int, prompts: int, loops: float, megabytes: float) -> None:
     took = cost(cases, prompts)
-    assert took.seconds < seconds
+    assert took.seconds < loops * took.loop
     assert took.megabytes < megabytes
