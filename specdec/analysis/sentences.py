@@ -312,7 +312,7 @@ def _about_texts(verdict: Verdict) -> Iterator[str]:
             " one distribution is not checked. specdec sampling checks it."
         )
     if any(row.parity.self_total == 0 and row.parity.state != "not judged" for row in verdict.comparisons):
-        yield "Each prompt was sent once, so the baseline could not be compared with itself."
+        yield "Each prompt was sent once, so no repeats show whether the baseline gives the same text twice."
 
 
 def _about_numbers(verdict: Verdict, merged: Sequence[str]) -> Iterator[str]:
