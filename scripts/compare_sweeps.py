@@ -185,12 +185,14 @@ def truth_of(each: Sequence[dict[str, Any]], loads: Sequence[int]) -> Points:
     """What the server did at each load: a request belongs to the load that is nearest to how many were in
     flight in its middle.
     """
-    whole = [one for one in each if one["tokens"] == TOKENS]
-    spans = [(one["read_at"], one["read_at"] + one["ttft_s"] + one["tpot_s"] * (TOKENS - 1)) for one in whole]
+    # Those that a client ends early, since they only held the load, are in flight too.
+    spans = [_span(one) for one in each if one["tokens"] > 1]
     begins, ends = sorted(begin for begin, _ in spans), sorted(end for _, end in spans)
     groups: dict[int, list[dict[str, Any]]] = {load: [] for load in loads}
-    for one, (begin, end) in zip(whole, spans, strict=True):
-        middle = (begin + end) / 2
+    for one in each:
+        if one["tokens"] != TOKENS:
+            continue
+        middle = sum(_span(one)) / 2
         flying = bisect_right(begins, middle) - bisect_left(ends, middle)
         groups[min(loads, key=lambda load: abs(log(load / max(1, flying))))].append(one)
     points: Points = {}
@@ -199,6 +201,12 @@ def truth_of(each: Sequence[dict[str, Any]], loads: Sequence[int]) -> Points:
             tpot, ttft = median(one["tpot_s"] for one in own), median(one["ttft_s"] for one in own)
             points[load] = Point(tpot, ttft, load * TOKENS / (ttft + tpot * (TOKENS - 1)))
     return points
+
+
+def _span(one: dict[str, Any]) -> tuple[float, float]:
+    """When the server read a request, and when it wrote its last token."""
+    begin = float(one["read_at"])
+    return begin, begin + float(one["ttft_s"]) + float(one["tpot_s"]) * (int(one["tokens"]) - 1)
 
 
 def rows(tool: str, server: str, sweep: Sweep, truth: Points) -> list[str]:
