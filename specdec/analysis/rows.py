@@ -249,6 +249,9 @@ def _comparison(
     if complete and tpot and floor and decision != decide(tpot.interval):
         says = f"the baseline differs from itself by up to {floor - 1:.1%}, which is as much"
         said.append(Reason("within noise", False, says))
+    if decision == "undecided" and tpot and within_noise(tpot, floor):
+        # They would narrow the interval, but equal things would still differ as much.
+        tpot = replace(tpot, more_prompts=None, more_repeats=None)
     counts = not any(reason.withholds for reason in said)
     row = Comparison(
         variant=source.variant,
@@ -279,6 +282,11 @@ def _comparison(
 def is_sequential(manifest: RunManifest) -> bool:
     """Whether the run served one variant after the other, in phases."""
     return manifest.environment.get("load", {}).get("schedule") == "sequential"
+
+
+def within_noise(tpot: PairedRatio, floor: float | None) -> bool:
+    """Whether equal things differ as much as two variants do, see ``Comparison.floor``."""
+    return floor is not None and max(tpot.value, 1 / tpot.value) <= floor
 
 
 def worthwhile(tpot: PairedRatio, fleet: PairedRatio | None) -> bool:

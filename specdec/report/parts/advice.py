@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from specdec.analysis.rows import within_noise
 from specdec.analysis.sentences import FEW_PROMPTS
 from specdec.analysis.verdict import Comparison
 from specdec.report.content import Command, Section, Text
@@ -63,6 +64,7 @@ def _more(rows: list[Comparison]) -> str:
     ]
     near = [(case, more) for case, more in needs if 0 < more <= _REASONABLE]
     far = [case for case, more in needs if more > _REASONABLE]
+    far += [row.test_case for row in rows if row.tpot and within_noise(row.tpot, row.floor)]
     parts: list[str] = []
     if near:
         most = max(more for _, more in near)
