@@ -306,8 +306,8 @@ OTHERS = (
     Edit(
         "models through the NAT gateway",
         NETWORK,
-        "subnets=[*self.vpc.private_subnets, *map(_as_subnet, self._nodes.values())]",
-        "subnets=[*self.vpc.private_subnets]",
+        "subnets=[*subnets, *map(_as_subnet, self._nodes.values())]",
+        "subnets=[*subnets]",
         "VPCEndpoint of S3: route table",
     ),
     Edit(

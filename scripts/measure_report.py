@@ -40,7 +40,10 @@ first = loop()
 from specdec.report import write
 write(Path(sys.argv[1]))
 used = resource.getrusage(resource.RUSAGE_SELF)
-print(used.ru_utime + used.ru_stime - first, used.ru_maxrss / 1e3, (first + loop()) / 2)
+# ru_maxrss would be that of the process that started this one, where it is larger.
+status = Path("/proc/self/status").read_text().splitlines()
+most = int(next(line for line in status if line.startswith("VmHWM")).split()[1])
+print(used.ru_utime + used.ru_stime - first, most / 1e3, (first + loop()) / 2)
 """
 
 

@@ -549,6 +549,7 @@ NO_GATES = {
     "sampled.POWER_ROUNDS": "size of the test",
     "sampled.SEED": "a seed",
     "sampled._PIECE": "cuts a text into words",
+    "sentences.NAMED_CHANGES": "words",
     "sentences._PRICE": "words",
     "significance.JOINT_LEVEL": "held by simulation: docs/verdict.md",
     "significance.POWER": "plans a later run",
