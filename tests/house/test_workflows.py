@@ -15,6 +15,9 @@ import yaml
 
 from scripts.estimate_difference import table
 from specdec.cli import cli
+from specdec.deployed.markers import markers
+from specdec.experiment.reading import load
+from specdec.operate.nodes import Step
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(
@@ -60,6 +63,39 @@ def test_scripts_are_sound(path: Path, tmp_path: Path) -> None:
             [Path(sys.executable).parent / "shellcheck", tmp_path / "step.sh"], capture_output=True, text=True
         )
         assert checked.returncode == 0, checked.stdout
+
+
+def pipes(script: str) -> bool:
+    """Whether a script has a pipe of the shell; one in single quotes is of another language, such as jq's."""
+    code = re.sub(r"(?m)^\s*#.*$", "", script)
+    return re.search(r"(?<!\|)\|(?!\|)", re.sub(r"'[^']*'", "", code)) is not None
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_failure_before_a_pipe_fails_the_step(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if any(pipes(script) for script in scripts(path)):
+        # GitHub runs a step without a named shell by `bash -e`, and with `shell: bash` by `-eo pipefail`.
+        assert workflow.get("defaults", {}).get("run", {}).get("shell") == "bash"
+
+
+def test_a_pipe_would_be_seen() -> None:
+    assert pipes('specdec check 2>&1 | tee -a "$GITHUB_STEP_SUMMARY"')
+    assert not pipes("jq -r 'map(.a) | .[0]' runs.json || status=$?\n# a | b")
+    assert any(pipes(script) for path in FILES for script in scripts(path))
+
+
+def test_the_deployment_waits_for_every_model() -> None:
+    deploy = ROOT / "examples" / "workflows" / "deploy.yml"
+    steps = [script for script in scripts(deploy) if "nodes " in script]
+    assert "status.json" in steps[0]
+    assert "nodes up" in steps[1]
+    prefixes = set(re.findall(r'\.name \| startswith\("(\w+)"\)', steps[0]))
+    experiment = load(ROOT / "experiment.toml")
+    waited = [what for what in markers(experiment) if what.startswith(tuple(prefixes))]
+    assert len(waited) == len(experiment.loaded_models) > 0
+    assert '.state == "done"' in steps[0]
+    assert {"name", "state"} <= Step("weights", "done", "", None, "S3").plain().keys()
 
 
 def calls(script: str) -> Iterator[list[str]]:
