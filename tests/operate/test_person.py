@@ -33,9 +33,9 @@ _CALL = re.compile(
 )
 SOURCES = {
     "check": ["preflight/*.py"],
-    "nodes": ["operate/nodes.py", "operate/guard.py", "deployed/markers.py"],
+    "nodes": ["operate/nodes.py", "operate/guard.py", "deployed/markers.py", "runs/bucket.py"],
     "wait": ["operate/progress.py", "operate/kubernetes.py"],
-    "report": ["deployed/stack.py", "deployed/clients.py"],
+    "report": ["deployed/stack.py", "deployed/clients.py", "runs/bucket.py"],
     "clone": ["operate/copying.py", "commands/clone.py"],
 }
 """Command to the modules whose calls are its own."""
