@@ -69,7 +69,7 @@ def command(experiment_path: Path, region: str | None, hours: float, as_json: bo
     ]
     total = f"{known * hours:.2f} USD for {hours:g} hour{'' if hours == 1 else 's'}"
     rows.append(["total of known prices", "", f"{known:.3f} USD/h", total])
-    without = known - (table[0].usd_per_hour or 0)
+    without = sum(entry.usd_per_hour or 0 for entry in table if not entry.while_up)
     rows.append(["the same without accelerator nodes", "", f"{without:.3f} USD/h", ""])
     console.show(console.table(_ITEMS, rows, heading=False))
     console.show(f"\nGraphs that {experiment.stack.name} compiles for these loads:")

@@ -36,6 +36,7 @@ class CostItem:
         usd_per_hour: US dollars an hour for all of them; None where no price is known.
         source: where the price comes from.
         date: as of when.
+        while_up: whether it comes and goes with the accelerator nodes.
     """
 
     name: str
@@ -43,6 +44,7 @@ class CostItem:
     usd_per_hour: float | None
     source: str
     date: str
+    while_up: bool = False
 
     def plain(self) -> dict[str, Any]:
         """As plain data."""
@@ -106,12 +108,12 @@ def items(
     node = node_cost(experiment, region, asked_usd_per_hour=prices.get(capacity.instance_type))
     system = _system(capacity.system_instance_type, region, prices)
 
-    def item(name: str, count: float, price: list_price.Price) -> CostItem:
-        return CostItem(name, count, count * price.usd_per_hour, price.source, price.date)
+    def item(name: str, count: float, price: list_price.Price, *, while_up: bool = False) -> CostItem:
+        return CostItem(name, count, count * price.usd_per_hour, price.source, price.date, while_up)
 
-    def nodes(name: str, count: int, cost: NodeCost) -> CostItem:
+    def nodes(name: str, count: int, cost: NodeCost, *, while_up: bool = False) -> CostItem:
         usd = None if cost.usd_per_hour is None else count * cost.usd_per_hour
-        return CostItem(name, count, usd, cost.source, cost.date)
+        return CostItem(name, count, usd, cost.source, cost.date, while_up)
 
     place = experiment.placement[region]
     system_nodes = system_node.nodes(experiment.benchmark.clients)
@@ -133,15 +135,17 @@ def items(
         "EKS control plane", 1, SUPPORT[experiment.cluster.kubernetes_version].control_plane(today)
     )
     return [
-        nodes(f"{capacity.instance_type} nodes, while up", wanted, node),
+        nodes(f"{capacity.instance_type} nodes, while up", wanted, node, while_up=True),
+        item(
+            "their root volumes, GB, while up",
+            wanted * capacity.root_volume_gib,
+            list_price.VOLUME,
+            while_up=True,
+        ),
         nodes(f"{capacity.system_instance_type} system node", system_nodes, system),
         *(() if place.cluster_name else (control_plane,)),
         *(() if place.vpc_id else network),
-        item(
-            "root volumes, GB",
-            wanted * capacity.root_volume_gib + system_nodes * system_node.VOLUME_GIB,
-            list_price.VOLUME,
-        ),
+        item("system node's root volume, GB", system_nodes * system_node.VOLUME_GIB, list_price.VOLUME),
         item("bucket, GB", kept_gigabytes(experiment), list_price.STORAGE),
         *(() if place.kms_key_arn else (item("KMS key", 1, list_price.KEY),)),
         item(

@@ -214,7 +214,12 @@ def test_the_words_of_an_estimate_say_what_they_rest_on() -> None:
     assert "best case" in said
     without = float(said.partition("the same without accelerator nodes")[2].split()[0])
     total = float(said.partition("total of known prices")[2].split()[0])
-    assert total - without == pytest.approx(36.46, abs=0.002)
+    # A node's root volume goes with the node: 500 GB at 0.08 USD a month of 730 hours.
+    assert total - without == pytest.approx(36.46 + 500 * 0.08 / 730, abs=0.002)
+    two = str(DEFAULT.parent / "examples" / "five-dollars.toml")
+    table = json.loads(CliRunner().invoke(command, ["--experiment", two, "--json"]).stdout)["items"]
+    gone = {item["name"]: item["count"] for item in table if item["while_up"]}
+    assert gone == {"trn2.3xlarge nodes, while up": 2, "their root volumes, GB, while up": 1000}
     chip = str(DEFAULT.parent / "examples" / "one-node.toml")
     assert (
         "1 node, 1 device a service, TP4: 2.235 USD an hour"
