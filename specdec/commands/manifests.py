@@ -94,14 +94,23 @@ def command(
 
 def _show_mirror(experiment: Experiment, region: str) -> None:
     from specdec.experiment.endpoints import endpoints_of
-    from specdec.preflight.mirror import copying, pulled
+    from specdec.preflight.mirror import copying, logging_in, making, pulled
 
     wanted = pulled(experiment, region)
     if not wanted:
         remedy = "Set it, and network.neuron_chart: docs/platform-team.md"
         mistake = Mistake("network.image_prefix", None, "names no mirror", remedy)
         raise BadInputError("experiment", [mistake])
-    console.show(f"# Images and charts of {region}, with their digests")
+    prepared = [
+        line for step in (logging_in, making) for line in dict.fromkeys(map(step, wanted.values())) if line
+    ]
+    if prepared:
+        console.show(
+            "# A login, and the repositories: ECR makes none on push unless a creation template says so"
+        )
+    for line in prepared:
+        console.show(line)
+    console.show(f"# Images and charts of {region}; crane keeps their digests")
     for public, place in wanted.items():
         console.show(copying(public, place))
     console.show(

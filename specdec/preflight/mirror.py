@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from specdec.experiment.fields import Experiment
 
-_ECR = re.compile(r"^(?:oci://)?(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/(.+)$")
+_ECR = re.compile(r"^(?:oci://)?((\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?)/(.+)$")
 
 
 def pulled(experiment: Experiment, region: str) -> dict[str, str]:
@@ -57,7 +57,7 @@ def mirror(scope: Scope) -> Iterator[Finding]:
                 f"See that the nodes can pull it; its origin is {public}",
             )
             continue
-        account, region, path = parts.groups()
+        _, account, region, path = parts.groups()
         if region != scope.region:
             missing += 1
             yield Finding(
@@ -85,6 +85,7 @@ def _look_up(
     scope: Scope, account: str, path: str, public: str, place: str, rules: frozenset[str]
 ) -> Finding | None:
     repository, wanted = split(path)
+    first = ""
     with calls():
         try:
             scope.clients("ecr").describe_images(
@@ -93,18 +94,37 @@ def _look_up(
         except ClientError as error:
             if code(error) not in ("RepositoryNotFoundException", "ImageNotFoundException"):
                 raise
+            if code(error) == "RepositoryNotFoundException":
+                first = f"{making(place)} && "
         else:
             return None
     if account == scope.account and any(repository.startswith(f"{prefix}/") for prefix in rules):
         return None
-    remedy = f"Copy it with its digest: {copying(public, place)}"
+    remedy = f"Copy it: {first}{copying(public, place)}"
     return Finding("mirror", "blocker", f"the mirror lacks {place}", remedy)
 
 
 def copying(public: str, place: str) -> str:
-    """The command that copies an image or chart, with its digest, to where it is pulled from."""
+    """The command that copies an image or chart to where it is pulled from; its digest stays the same."""
     source, target = public.removeprefix("oci://"), place.removeprefix("oci://")
     return f"crane copy {source} {target.partition('@')[0]}"
+
+
+def making(place: str) -> str | None:
+    """The command that makes the repository an image or chart is pulled from; None outside ECR."""
+    parts = _ECR.match(place)
+    if parts is None:
+        return None
+    return f"aws ecr create-repository --region {parts[3]} --repository-name {split(parts[4])[0]}"
+
+
+def logging_in(place: str) -> str | None:
+    """The command that lets crane push to the registry of an image or chart; None outside ECR."""
+    parts = _ECR.match(place)
+    if parts is None:
+        return None
+    password = f"aws ecr get-login-password --region {parts[3]}"
+    return f"{password} | crane auth login --username AWS --password-stdin {parts[1]}"
 
 
 def split(path: str) -> tuple[str, dict[str, Any]]:

@@ -72,6 +72,15 @@ def test_what_to_mirror_is_told_without_an_account(tmp_path: Path) -> None:
     copies = [line.split() for line in done.stdout.splitlines() if line.startswith("crane copy ")]
     assert len(copies) == 5
     assert all(target.startswith("111122223333.dkr.ecr.us-east-2.") for *_, target in copies)
+    made_before = [
+        line.rpartition(" ")[2] for line in done.stdout.splitlines() if "create-repository" in line
+    ]
+    assert made_before == [target.partition("/")[2].rpartition(":")[0] for *_, target in copies]
+    logins = [line for line in done.stdout.splitlines() if "crane auth login" in line]
+    assert logins == [
+        "aws ecr get-login-password --region us-east-2 | crane auth login --username AWS --password-stdin"
+        " 111122223333.dkr.ecr.us-east-2.amazonaws.com"
+    ]
     needed = endpoints_of(experiment((PLACE, EXAMPLES[2])))
     assert [f"# com.amazonaws.us-east-2.{name}" for name in needed] == done.stdout.splitlines()[
         -len(needed) :
