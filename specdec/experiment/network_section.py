@@ -31,7 +31,9 @@ class Network(Section):
         pattern=r"^[a-z0-9.{}-]+(:\d+)?(/[a-z0-9._/-]+)?$",
         description=(
             "registry and path that stand for public.ecr.aws in front of every image, as an ECR pull-through"
-            " cache has it: `111122223333.dkr.ecr.{region}.amazonaws.com/ecr-public`"
+            " cache has it: `111122223333.dkr.ecr.{region}.amazonaws.com/ecr-public`; AWS documents that a"
+            " cache's first pull of an image needs a way to the internet, so without one pull each image once"
+            " from outside"
         ),
     )
     neuron_chart: str | None = Field(

@@ -26,15 +26,15 @@ ACTIONS = {
 }
 """Where the action's name is not the operation's."""
 
-_PAGES = re.compile(r'pages\(\s*([\w.]+(?:\("[\w-]+"\))?),\s*"(\w+)"')
-_PAGINATOR = re.compile(r'([\w.]+(?:\("[\w-]+"\))?)\.get_paginator\("(\w+)"\)')
+_PAGES = re.compile(r'pages\(\s*([\w.]+(?:\("[\w-]+"[^()]*\))?),\s*"(\w+)"')
+_PAGINATOR = re.compile(r'([\w.]+(?:\("[\w-]+"[^()]*\))?)\.get_paginator\("(\w+)"\)')
 _CALL = re.compile(
-    r'([\w.]+(?:\("[\w-]+"\))?)\.((?:describe|list|get|update|simulate|head|download|copy)_\w+)\b'
+    r'([\w.]+(?:\("[\w-]+"[^()]*\))?)\.((?:describe|list|get|update|simulate|head|download|copy|filter)_\w+)\b'
 )
 SOURCES = {
     "check": ["preflight/*.py"],
     "nodes": ["operate/nodes.py", "operate/guard.py", "deployed/markers.py", "runs/bucket.py"],
-    "wait": ["operate/progress.py", "operate/kubernetes.py"],
+    "wait": ["operate/progress.py", "operate/kubernetes.py", "runs/bucket.py"],
     "report": ["deployed/stack.py", "deployed/clients.py", "runs/bucket.py"],
     "clone": ["operate/copying.py", "commands/clone.py"],
 }
@@ -47,7 +47,7 @@ def called(patterns: list[str]) -> Iterator[str]:
         text = path.read_text(encoding="utf-8")
         for pattern in (_PAGES, _PAGINATOR, _CALL):
             for client, operation in pattern.findall(text):
-                named = re.search(r'clients?\("([\w-]+)"\)', client)
+                named = re.search(r'clients?\("([\w-]+)"', client)
                 variable = client.rpartition(".")[2]
                 own = CLIENTS.get(path.name) if variable == "client" else None
                 service = named[1] if named else variable if variable in VARIABLES else own
@@ -63,10 +63,10 @@ def listed() -> dict[str, set[str]]:
     section = (
         PAGE.read_text(encoding="utf-8").split("## What a person has to be allowed")[1].split("\n## ")[0]
     )
-    rows = [line.split("|") for line in section.splitlines() if line.startswith("| `")]
+    rows = [line.split("|") for line in section.splitlines() if line.startswith(("| `", "| every "))]
     table: dict[str, set[str]] = {}
     for row in rows:
-        for command in re.findall(r"`(\w+)", row[1]):
+        for command in re.findall(r"`(\w+)", row[1]) or ["every"]:
             table.setdefault(command, set()).update(re.findall(r"`([a-z0-9]+:\w+)`", " ".join(row[2:])))
     return table
 
@@ -83,4 +83,6 @@ def test_every_action_of_a_command_is_listed() -> None:
 
 def test_the_calls_are_found() -> None:
     assert len(set(called(SOURCES["check"]))) > 40
-    assert "eks:UpdateNodegroupConfig" in set(called(SOURCES["nodes"]))
+    assert "pricing:GetProducts" in set(called(SOURCES["check"]))
+    assert {"eks:UpdateNodegroupConfig", "s3:ListBucket"} <= set(called(SOURCES["nodes"]))
+    assert "logs:FilterLogEvents" in set(called(SOURCES["wait"]))
