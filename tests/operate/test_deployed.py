@@ -123,8 +123,9 @@ def test_what_it_costs_is_itemized_with_sources(said: dict[str, Ended]) -> None:
         cost[0]
         == f"trn2.48xlarge nodes, while up (1): 40.000 USD an hour; AWS pricing API, on demand, {FIRST} (now)"
     )
+    assert cost[1].startswith("their root volumes, GB, while up (500): ")
     assert (
-        cost[1]
+        cost[2]
         == f"m7i.2xlarge system node (1): 0.500 USD an hour; AWS pricing API, on demand, {FIRST} (now)"
     )
     assert any(line.startswith("EKS control plane (1): 0.100 USD an hour; ") for line in cost)
