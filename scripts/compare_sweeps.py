@@ -20,7 +20,6 @@ import argparse
 import json
 import os
 import signal
-import subprocess
 import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
@@ -31,7 +30,7 @@ from statistics import median
 from time import monotonic
 from typing import Any
 
-from scripts.measure_client import WORDS, golden, timed
+from scripts.measure_client import aiperf_command, golden, timed, words
 from scripts.measure_loads import BATCH, MAIN, PLAIN, truths
 from specdec.analysis.judge import judge
 from specdec.metrics.tpot import TPOT
@@ -76,14 +75,6 @@ def prompts(folder: Path, key: str, tokens: str) -> Path:
     return path
 
 
-def words(folder: Path, python: Path) -> Path:
-    """A tokenizer for tools that want one, although they count by the server's usage."""
-    path: Path = folder / "words"
-    if not path.exists():
-        subprocess.run([str(python), "-c", WORDS, str(path)], check=True, capture_output=True)
-    return path
-
-
 def specdec(url: str, loads: Sequence[int], folder: Path, tools: Path) -> Sweep:
     """Our own client."""
     del tools
@@ -112,22 +103,9 @@ def aiperf(url: str, loads: Sequence[int], folder: Path, tools: Path) -> Sweep:
     """The sweep of aiperf: a list of concurrencies."""
     binary = tools / "aiperf" / "bin"
     out = folder / "aiperf"
-    command = [
-        str(binary / "aiperf"),
-        "profile",
-        "--model",
-        "golden",
-        "--url",
-        url,
-        "--endpoint-type",
-        "chat",
-    ]
-    command += ["--streaming", "--concurrency", ",".join(map(str, loads))]
-    command += ["--benchmark-duration", str(SECONDS), "--use-server-token-count", "--per-chunk-usage"]
-    command += ["--input-file", str(prompts(folder, "text", "output_length"))]
-    command += ["--custom-dataset-type", "single_turn", "--ui", "none", "--output-artifact-dir", str(out)]
-    command += ["--extra-inputs", "ignore_eos:true", "--extra-inputs", "temperature:0"]
-    command += ["--tokenizer", str(words(folder, binary / "python"))]
+    source = prompts(folder, "text", "output_length")
+    command = aiperf_command(binary, url, source, words(folder, binary / "python"), out)
+    command += ["--concurrency", ",".join(map(str, loads)), "--benchmark-duration", str(SECONDS)]
     began = monotonic()
     _, cpu, peak = timed(command, cwd=folder)
     seconds = monotonic() - began

@@ -197,6 +197,32 @@ def own(server: str, concurrency: int, count: int, folder: Path) -> Cell:
     )
 
 
+def words(folder: Path, python: Path) -> Path:
+    """A tokenizer for tools that want one, although they count by the server's usage."""
+    path: Path = folder / "words"
+    if not path.exists():
+        subprocess.run([str(python), "-c", WORDS, str(path)], check=True, capture_output=True)
+    return path
+
+
+def aiperf_command(binary: Path, url: str, source: Path, tokenizer: Path, out: Path) -> list[str]:
+    """The command line of aiperf on a golden server, counting by its usage. It leaves open how many requests.
+
+    Args:
+        binary: folder of the tool's own environment.
+        url: of the server.
+        source: prompts and lengths of answers.
+        tokenizer: see ``words``.
+        out: folder of the results.
+    """
+    command = [str(binary / "aiperf"), "profile", "--model", "golden", "--url", url]
+    command += ["--endpoint-type", "chat"]
+    command += ["--streaming", "--use-server-token-count", "--per-chunk-usage", "--ui", "none"]
+    command += ["--input-file", str(source), "--custom-dataset-type", "single_turn"]
+    command += ["--extra-inputs", "ignore_eos:true", "--extra-inputs", "temperature:0"]
+    return [*command, "--tokenizer", str(tokenizer), "--output-artifact-dir", str(out)]
+
+
 def aiperf(server: str, concurrency: int, count: int, folder: Path) -> Cell:
     """One cell with aiperf, from an environment of its own."""
     binary = folder / "aiperf-env" / "bin"
@@ -208,9 +234,7 @@ def aiperf(server: str, concurrency: int, count: int, folder: Path) -> Cell:
         subprocess.run(
             ["uv", "pip", "install", "-q", "--python", str(binary / "python"), AIPERF], check=True, cwd=folder
         )
-    words = folder / "words"
-    if not words.exists():
-        subprocess.run([str(binary / "python"), "-c", WORDS, str(words)], check=True, capture_output=True)
+    tokenizer = words(folder, binary / "python")
     rows = "".join(
         json.dumps({"text": f"Write about the number {number}.", "output_length": TOKENS}) + "\n"
         for number in range(count)
@@ -219,43 +243,8 @@ def aiperf(server: str, concurrency: int, count: int, folder: Path) -> Cell:
     source.write_text(rows, encoding="utf-8")
     out = folder / f"aiperf-{concurrency}-{len(list(folder.iterdir()))}"
     with golden(*SERVERS[server]) as (url, truth):
-        command = [
-            str(binary / "aiperf"),
-            "profile",
-            "--model",
-            "golden",
-            "--url",
-            url,
-            "--endpoint-type",
-            "chat",
-            "--streaming",
-        ]
-        command += [
-            "--concurrency",
-            str(concurrency),
-            "--request-count",
-            str(count),
-            "--input-file",
-            str(source),
-        ]
-        command += [
-            "--custom-dataset-type",
-            "single_turn",
-            "--extra-inputs",
-            "ignore_eos:true",
-            "--extra-inputs",
-            "temperature:0",
-        ]
-        command += [
-            "--use-server-token-count",
-            "--per-chunk-usage",
-            "--tokenizer",
-            str(words),
-            "--ui",
-            "none",
-            "--output-artifact-dir",
-            str(out),
-        ]
+        command = aiperf_command(binary, url, source, tokenizer, out)
+        command += ["--concurrency", str(concurrency), "--request-count", str(count)]
         _, cpu, peak = timed(command)
     profile = json.loads(next(out.rglob("profile_export_aiperf.json")).read_text(encoding="utf-8"))
     true = truth[0]["median"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from specdec.catalog.chips import Instance
@@ -65,12 +65,19 @@ def guesses() -> Iterator[str]:
             yield item(f"{instance.type}: {'; '.join(instance.unverified)}")
 
 
+def stacks_by(trait: Callable[[ServingStack], str]) -> dict[str, str]:
+    """Names of the stacks that have each value of a trait."""
+    names: dict[str, list[str]] = {}
+    for stack in STACKS.values():
+        names.setdefault(trait(stack), []).append(f"`{stack.name}`")
+    return {value: ", ".join(alike) for value, alike in names.items()}
+
+
 def elsewhere() -> Iterator[str]:
     """Whether graphs can be compiled before an accelerator is rented."""
     yield "\n## Compiling elsewhere\n"
-    for words in dict.fromkeys(stack.compile_elsewhere for stack in STACKS.values()):
-        names = [f"`{stack.name}`" for stack in STACKS.values() if stack.compile_elsewhere == words]
-        yield item(f"{', '.join(names)}: {words}.")
+    for words, names in stacks_by(lambda stack: stack.compile_elsewhere).items():
+        yield item(f"{names}: {words}.")
     yield (
         "\nSo no job compiles on a plain node: every experiment has a variant with a draft, which has to"
         "\ncompile on the accelerator anyway, and the baseline compiles beside it at no cost of its own."
@@ -88,9 +95,9 @@ def graphs() -> Iterator[str]:
             " `num_seqs_buckets` names, at one start; a load between runs padded to the next"
         ),
     }
+    names = stacks_by(lambda stack: stack.batch_graphs)
     for kind, meaning in words.items():
-        names = [f"`{stack.name}`" for stack in STACKS.values() if stack.batch_graphs == kind]
-        yield item(f"{', '.join(names)}: {meaning}.")
+        yield item(f"{names[kind]}: {meaning}.")
     yield (
         "\n`specdec estimate` and `specdec check` say which graphs the loads of an experiment run in, and"
         "\nthe fewest compiles with which, by the roofline, no load's step is more than 3% longer than in"

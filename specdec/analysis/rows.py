@@ -17,7 +17,7 @@ from specdec.analysis.phases import shared_spread
 from specdec.analysis.rejoined import with_rejoined
 from specdec.analysis.sampled import SampledTest
 from specdec.analysis.seams import Shift
-from specdec.analysis.self_check import settled
+from specdec.analysis.self_check import settled, within_noise
 from specdec.analysis.sentences import comparison_sentence
 from specdec.analysis.significance import MARGIN, ReadTogether, decide, paired_ratio
 from specdec.analysis.verdict import (
@@ -282,11 +282,6 @@ def _comparison(
 def is_sequential(manifest: RunManifest) -> bool:
     """Whether the run served one variant after the other, in phases."""
     return manifest.environment.get("load", {}).get("schedule") == "sequential"
-
-
-def within_noise(tpot: PairedRatio, floor: float | None) -> bool:
-    """Whether equal things differ as much as two variants do, see ``Comparison.floor``."""
-    return floor is not None and max(tpot.value, 1 / tpot.value) <= floor
 
 
 def worthwhile(tpot: PairedRatio, fleet: PairedRatio | None) -> bool:

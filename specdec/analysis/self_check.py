@@ -73,8 +73,13 @@ def settled(ratio: PairedRatio | None, check: SelfCheck | None, repeats: float |
         return "undecided" if floor > 1 + MARGIN else decision
     nearest = ends.low if decision == "helps" else 1 / ends.high
     seen = nearest if check is not None and check.differs else max(ratio.value, 1 / ratio.value)
-    within = seen <= floor or max(ratio.value, 1 / ratio.value) <= (repeats or 1.0)
+    within = seen <= floor or within_noise(ratio, repeats)
     return "undecided" if within else decision
+
+
+def within_noise(ratio: PairedRatio, floor: float | None) -> bool:
+    """Whether equal things differ as much as two variants do, see ``Comparison.floor``."""
+    return floor is not None and max(ratio.value, 1 / ratio.value) <= floor
 
 
 def _says(check: SelfCheck) -> str:

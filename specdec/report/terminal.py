@@ -88,6 +88,15 @@ def render_change(
 Rows = list[list[str | Styled]]
 
 
+def _columns(names: Sequence[str], numbers: Sequence[str], words: Sequence[str] = ()) -> list[Column]:
+    """Columns of names, which fold where the terminal is narrow, of numbers, and of words."""
+    return [
+        *(Column(head, fold=True) for head in names),
+        *(Column(head, right=True) for head in numbers),
+        *(Column(head, fold=True) for head in words),
+    ]
+
+
 def _comparisons(verdict: Verdict) -> tuple[list[Column], Rows]:
     several = len({(c.variant, c.against) for c in verdict.comparisons}) > 1
     heads = (
@@ -98,12 +107,7 @@ def _comparisons(verdict: Verdict) -> tuple[list[Column], Rows]:
         "same\ntext",
         "TTFT ms\nbase/var",
     )
-    columns = [
-        Column("test case", fold=True),
-        *([Column("compared", fold=True)] if several else []),
-        *(Column(head, right=True) for head in heads),
-        Column("verdict", fold=True),
-    ]
+    columns = _columns(["test case", *(["compared"] if several else [])], heads, ["verdict"])
     rows: Rows = []
     for c in verdict.comparisons:
         base, own = verdict.measurement(c.against, c.test_case), verdict.measurement(c.variant, c.test_case)
@@ -150,12 +154,7 @@ def _classes(verdict: Verdict) -> tuple[list[Column], Rows]:
         "speed-up\n(interval)",
         "tokens\nper step",
     )
-    columns = [
-        Column("class", fold=True),
-        *([Column("variant", fold=True)] if several else []),
-        *(Column(head, right=True) for head in heads),
-        Column("verdict", fold=True),
-    ]
+    columns = _columns(["class", *(["variant"] if several else [])], heads, ["verdict"])
     rows: Rows = []
     for (prompt_class, variant), members in groups.items():
         counts = Counter(c.decision for c in members if c.counts)
@@ -182,11 +181,7 @@ def _measured_classes(verdict: Verdict) -> tuple[list[Column], Rows]:
     groups: dict[tuple[str, str], list[Measurement]] = {}
     for m in verdict.measurements:
         groups.setdefault((m.prompt_class, m.variant), []).append(m)
-    columns = [
-        Column("class", fold=True),
-        Column("variant", fold=True),
-        *(Column(head, right=True) for head in ("test cases", "requests ok", "failed")),
-    ]
+    columns = _columns(["class", "variant"], ("test cases", "requests ok", "failed"))
     rows: Rows = [
         [
             prompt_class,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from specdec.analysis.rows import within_noise
+from specdec.analysis.self_check import within_noise
 from specdec.analysis.sentences import FEW_PROMPTS
 from specdec.analysis.verdict import Comparison
 from specdec.report.content import Command, Section, Text
