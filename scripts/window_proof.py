@@ -1,8 +1,8 @@
-"""Predicted against measured: what one window of a sweep says about the others.
+r"""Predicted against measured: what one or two windows of a sweep say about the others.
 
-    uv run specdec tune --sweep 3,5,7,9,12,15 --test-case repetition --test-case json --test-case code
-    --test-case story uv run python scripts/window_proof.py runs/<run id> --from 7 [--plot
-    docs/window-proof.svg]
+    uv run specdec tune --sweep 3,5,7,9,12,15 --test-case repetition --test-case json --test-case code \
+        --test-case story
+    uv run python scripts/window_proof.py runs/<run id> --from 7 [--from 3] [--plot docs/window-proof.svg]
 
 Prints a table in Markdown and the median error over all windows that the prediction had not seen.
 """
@@ -10,6 +10,7 @@ Prints a table in Markdown and the median error over all windows that the predic
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -20,19 +21,20 @@ from specdec.analysis.judge import judge
 from specdec.runs.folder import read_run
 
 
-def predicted_and_measured(folder: Path, window: int) -> list[tuple[WindowAdvice, dict[int, float]]]:
-    """Per test case, the advice drawn from ``window`` alone, and the measured seconds per token of every
-    window of the sweep.
+def predicted_and_measured(
+    folder: Path, seen: Collection[int]
+) -> list[tuple[WindowAdvice, dict[int, float]]]:
+    """Per test case, the advice drawn from the windows ``seen`` alone, and the measured seconds per token of
+    every window of the sweep.
     """
     run = read_run(folder)
-    seen = {
+    variants = {
         name: v
         for name, v in run.manifest.variants.items()
-        if v.get("role") == "baseline" or v.get("window") == window
+        if v.get("role") == "baseline" or v.get("window") in seen
     }
-    alone = judge(
-        replace(run.manifest, variants=seen), [record for record in run.records if record.variant in seen]
-    )
+    records = [record for record in run.records if record.variant in variants]
+    alone = judge(replace(run.manifest, variants=variants), records)
     verdict = judge(run.manifest, run.records)
     measured = {
         a.test_case: {p.window: p.measured_tpot for p in a.curve if p.measured_tpot is not None}
@@ -48,11 +50,16 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument(
-        "--from", dest="window", type=int, required=True, help="the one window the prediction may see"
+        "--from",
+        dest="seen",
+        type=int,
+        action="append",
+        required=True,
+        help="a window that the prediction may see; may be given again",
     )
     parser.add_argument("--plot", type=Path)
     arguments = parser.parse_args()
-    rows = predicted_and_measured(arguments.folder, arguments.window)
+    rows = predicted_and_measured(arguments.folder, arguments.seen)
     errors: list[float] = []
     print("| test case | window | predicted | measured | error |\n| --- | --- | --- | --- | --- |")
     for advice, measured in rows:
@@ -60,9 +67,9 @@ def main() -> None:
             if point.window not in measured:
                 continue
             error = point.tpot / measured[point.window] - 1
-            if point.window != arguments.window:
+            if point.window not in arguments.seen:
                 errors.append(abs(error))
-            seen = " (seen)" if point.window == arguments.window else ""
+            seen = " (seen)" if point.window in arguments.seen else ""
             values = f"{1000 * point.tpot:.1f} ms | {1000 * measured[point.window]:.1f} ms"
             print(f"| {advice.test_case} | {point.window}{seen} | {values} | {error:+.0%} |")
     print(
