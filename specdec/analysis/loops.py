@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 
 SHARE = 0.5
 """Part of the text, from its end, that must be one piece over and over."""
@@ -16,11 +17,13 @@ SHORTEST = 40
 _COMPRESSED = 0.3
 
 
+@lru_cache(maxsize=4096)
 def loops(text: str) -> bool:
     """Whether the second half of a text repeats one piece, at least ``TIMES`` times and to its end.
 
     A piece of any length counts, so a model that repeats one paragraph is found like one that repeats one
-    word. Ordinary repetition (a list, a table, a refrain) varies within the half and is none.
+    word. Ordinary repetition (a list, a table, a refrain) varies within the half and is none. Kept, since
+    right variants and repeats say the same.
     """
     half = text[-int(len(text) * SHARE) :]
     if len(text) < SHORTEST:

@@ -35,20 +35,13 @@ def shortest_gap(record: RequestRecord) -> float:
 
 def first_arrival(record: RequestRecord) -> int:
     """Index of the last chunk that shares the first arrival. The record has a chunk."""
-    times, gap = record.chunk_times, shortest_gap(record)
-    last = 0
-    while last + 1 < len(times) and _together(times[last], times[last + 1], gap):
-        last += 1
-    return last
+    starts = arrivals(record)
+    return (starts[1] if len(starts) > 1 else len(record.chunk_times)) - 1
 
 
 def last_arrival(record: RequestRecord) -> int:
     """Index of the first chunk that shares the last arrival. The record has a chunk."""
-    times, gap = record.chunk_times, shortest_gap(record)
-    first = len(times) - 1
-    while first > 0 and _together(times[first - 1], times[first], gap):
-        first -= 1
-    return first
+    return arrivals(record)[-1]
 
 
 @lru_cache(maxsize=4096)
@@ -62,9 +55,9 @@ def arrivals(record: RequestRecord) -> tuple[int, ...]:
     """Indexes of the chunks that begin an arrival, ascending."""
     times, least = record.chunk_times, shortest_gap(record)
     gaps = list(map(sub, times[1:], times))
-    if not gaps or (min(gaps) > 0 and min(gaps) >= least):
+    shortest = min(gaps, default=least)
+    if shortest >= least and (shortest > 0 or not gaps):
         return first_places(len(times))
-    # As ``_together`` has it, without a call for each of a run's millions of chunks.
     return (0, *(j for j, gap in enumerate(gaps, 1) if gap and gap >= least))
 
 
@@ -89,7 +82,3 @@ def tokens_per_arrival(record: RequestRecord) -> float | None:
     if record.chunk_tokens is None or len(starts) < 2:
         return None
     return (record.chunk_tokens[-1] - record.chunk_tokens[starts[1] - 1]) / (len(starts) - 1)
-
-
-def _together(earlier: float, later: float, gap: float) -> bool:
-    return later == earlier or later - earlier < gap

@@ -31,12 +31,17 @@ def itl(record: RequestRecord) -> float | None:
     """Median over the tokens of one request of the amortised inter-token latency, seconds; None without
     per-chunk counts.
     """
-    samples = itl_samples(record)
-    total = sum(tokens for _, tokens in samples)
-    if samples and total == len(samples):
+    times, counts = record.chunk_times, record.chunk_tokens
+    if (
+        counts
+        and counts[-1] - counts[0] == len(counts) - 1
+        and len(arrivals(record)) == len(times) > 1
+        and not came_at_once(record)
+    ):
         # One token each, as of every plain stream: the middle one, without sorting pairs.
-        return sorted(value for value, _ in samples)[(total + 1) // 2 - 1]
-    half, passed = total / 2, 0
+        return sorted(map(sub, times[1:], times))[len(times) // 2 - 1]
+    samples = itl_samples(record)
+    half, passed = sum(tokens for _, tokens in samples) / 2, 0
     for value, tokens in sorted(samples):
         passed += tokens
         if passed >= half:

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from operator import sub
-
 from specdec.metrics.arrivals import came_at_once
 from specdec.metrics.definition import Metric
 from specdec.metrics.steps import step_starts
 from specdec.runs.record import RequestRecord
-
-
-def step_gaps(record: RequestRecord) -> list[float]:
-    """Seconds from the first chunk of each step to that of the next."""
-    places, times = step_starts(record), record.chunk_times
-    starts = times if len(places) == len(times) else [times[j] for j in places]
-    return list(map(sub, starts[1:], starts))
 
 
 def step_gap(record: RequestRecord) -> float | None:
@@ -29,8 +20,8 @@ def step_gap(record: RequestRecord) -> float | None:
     if record.chunk_steps:
         steps = record.chunk_steps[-1] - record.chunk_steps[0]
         return (record.chunk_times[-1] - record.chunk_times[0]) / steps if steps > 0 else None
-    gaps = step_gaps(record)
-    return sum(gaps) / len(gaps) if gaps else None
+    places, times = step_starts(record), record.chunk_times
+    return (times[places[-1]] - times[0]) / (len(places) - 1) if len(places) > 1 else None
 
 
 STEP_GAP = Metric(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import sub
 
 from specdec.metrics.arrivals import first_places
@@ -20,7 +21,7 @@ MULTIPLE = 0.1
 """Share of chunks with several tokens from which a server is taken to send a chunk per step."""
 
 
-def typical_gap(times: tuple[float, ...]) -> float:
+def typical_gap(times: Sequence[float]) -> float:
     """The gap between chunks that half of the time is spent in gaps no longer than: a median weighted by
     duration, seconds.
 

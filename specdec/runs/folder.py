@@ -10,7 +10,7 @@ from pathlib import Path
 
 from specdec.errors import BadInputError, Mistake
 from specdec.runs.manifest import MANIFEST, RunManifest
-from specdec.runs.record import RECORDS, RequestRecord, read_records
+from specdec.runs.record import RECORDS, RequestRecord, read_all
 from specdec.runs.shares import has_shares, merge
 from specdec.runs.strict import OtherSchemaError
 
@@ -40,7 +40,7 @@ def read_run(folder: Path) -> Run:
     manifest = read_manifest(folder)
     path = folder / RECORDS
     try:
-        records = tuple(read_records(path))
+        records = read_all(path)
     except OSError as error:
         raise _unreadable(RECORDS, path, error) from None
     except ValueError as error:

@@ -11,12 +11,13 @@ import itertools
 import math
 import operator
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from specdec.runs import strict
+from specdec.runs.packed import Packed
 from specdec.text import json_of
 
 RECORDS = "records.jsonl"
@@ -139,7 +140,7 @@ class RequestRecord:
     output_tokens: int | None = None
     token_source: TokenSource = "none"
     requested_tokens: int | None = None
-    chunk_times: tuple[float, ...] = ()
+    chunk_times: Sequence[float] = ()
     chunk_tokens: tuple[int, ...] | None = None
     chunk_steps: tuple[int, ...] | None = None
     closed: float | None = None
@@ -165,6 +166,7 @@ class RequestRecord:
         """One line of ``records.jsonl``, without the newline."""
         # Not ``asdict``, which copies every number: many records end at once, and streams wait meanwhile.
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields["chunk_times"] = tuple(self.chunk_times)
         if self.server is not None:
             fields["server"] = dataclasses.asdict(self.server)
         return json_of(fields)
@@ -179,6 +181,8 @@ class RequestRecord:
         """
         record = strict.read(cls, line, "record", SCHEMA)
         _require_order(record)
+        # Nobody else has the record yet.
+        object.__setattr__(record, "chunk_times", Packed(record.chunk_times) if record.chunk_times else ())
         return record
 
 
@@ -215,6 +219,22 @@ def read_records(path: Path) -> Iterator[RequestRecord]:
                 yield RequestRecord.from_json(line)
             except ValueError as error:
                 raise type(error)(f"{path}:{number}: {error}") from None
+
+
+def read_all(path: Path) -> tuple[RequestRecord, ...]:
+    """What ``read_records`` yields, to be kept. Right variants and repeats say the same, and plain streams
+    count alike, so equal texts and counts are kept once.
+    """
+    known: dict[object, object] = {}
+
+    def shared(record: RequestRecord) -> RequestRecord:
+        for name in ("text", "pieces", "chunk_tokens", "chunk_steps"):
+            value = getattr(record, name)
+            # Nobody else has the record yet.
+            object.__setattr__(record, name, known.setdefault(value, value))
+        return record
+
+    return tuple(map(shared, read_records(path)))
 
 
 def measured(records: Iterable[RequestRecord]) -> Iterator[RequestRecord]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import wraps
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from specdec.runs.record import RequestRecord
 
@@ -13,11 +13,35 @@ _Value = TypeVar("_Value")
 
 
 class _Place(weakref.ref[RequestRecord]):
-    """A weak reference that knows where its record's value is kept."""
+    """A weak reference to a record, with what it yielded and where that is kept.
 
-    __slots__ = ("key",)
+    One reference for all functions: each takes as much memory as a short record.
+
+    Attributes:
+        key: identity of the record.
+        values: what each function made of it, a function and its value in turn.
+    """
+
+    __slots__ = ("key", "values")
 
     key: int
+    values: tuple[Any, ...]
+
+
+_places: dict[int, _Place] = {}
+
+
+def _forget(place: weakref.ref[RequestRecord]) -> None:
+    _places.pop(cast("_Place", place).key, None)
+
+
+def _place_of(record: RequestRecord) -> _Place:
+    key = id(record)
+    place = _places.get(key)
+    if place is None:
+        place = _places[key] = _Place(record, _forget)
+        place.key, place.values = key, ()
+    return place
 
 
 def remembered(function: Callable[[RequestRecord], _Value]) -> Callable[[RequestRecord], _Value]:
@@ -26,19 +50,17 @@ def remembered(function: Callable[[RequestRecord], _Value]) -> Callable[[Request
     By identity, since a record never changes, and hashing its thousands of times would take as long as most
     values do.
     """
-    values: dict[int, tuple[_Value, _Place]] = {}
-
-    def forget(place: weakref.ref[RequestRecord]) -> None:
-        values.pop(cast("_Place", place).key, None)
 
     @wraps(function)
     def value(record: RequestRecord) -> _Value:
-        key = id(record)
-        known = values.get(key)
-        if known is None:
-            place = _Place(record, forget)
-            place.key = key
-            known = values[key] = (function(record), place)
-        return known[0]
+        place = _places.get(id(record)) or _place_of(record)
+        values = place.values
+        for at in range(0, len(values), 2):
+            if values[at] is function:
+                return values[at + 1]
+        made = function(record)
+        # A function may ask for others that are remembered too.
+        place.values = (*place.values, function, made)
+        return made
 
     return value

@@ -11,7 +11,7 @@ from pathlib import Path
 from specdec.errors import BadInputError, Mistake
 from specdec.runs.folder import Run
 from specdec.runs.manifest import MANIFEST, STARTED, MeasuredVariant, RunManifest
-from specdec.runs.record import RECORDS, SELF_CHECK, RequestRecord, read_records
+from specdec.runs.record import RECORDS, SELF_CHECK, RequestRecord, read_all
 
 _KILLED = f"it has no {MANIFEST}, so it was killed or is still going on"
 
@@ -42,7 +42,7 @@ def read_unfinished(folder: Path) -> Run:
     """
     path = folder / RECORDS
     try:
-        records = tuple(read_records(path))
+        records = read_all(path)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
