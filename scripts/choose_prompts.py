@@ -21,8 +21,8 @@ from pathlib import Path
 
 from specdec.console import say
 from specdec.experiment.reading import load as load_experiment
+from specdec.folders import cache_folder
 from specdec.prompts.sets import Prompt, load
-from specdec.rehearsal.emulator.embedded import cache_folder
 from specdec.rehearsal.engines.llamacpp import LlamaCpp
 from specdec.rehearsal.sweep import sweep
 from specdec.runs.record import measured, read_records

@@ -3,8 +3,9 @@
     uv run python scripts/forecast_proof.py [--windows 3,7,15] [--draft-windows 3,7]
 
 Serves SmolLM2-135M in llama.cpp on this machine. Five prompts are answered plainly; from these answers alone
-the tokens per step of look-up and of two draft models are forecast; then each is served and asked. The second
-draft model is the same weights in Q4_0. Prints a row per draft and window in Markdown, and every request that
+the tokens per step of look-up and of two draft models are forecast; then each is served and asked. The draft
+models are the target's own weights: in Q4_1, as packaged and as the rehearsal serves them, and in Q4_0, as
+`--draft shipped` reads them. Prints a row per draft and window in Markdown, and every request that
 differs.
 """
 
@@ -22,15 +23,16 @@ from typing import Any
 from specdec.analysis.replay import steps
 from specdec.experiment.fields import Variant
 from specdec.experiment.reading import load
+from specdec.folders import cache_folder
 from specdec.forecast.answers import Answer
 from specdec.forecast.bits import Bank
 from specdec.forecast.drafts import Draft, LookUp, Model
 from specdec.forecast.model import LlamaModel
 from specdec.forecast.shipped import packaged
 from specdec.forecast.tokens import tokenize
+from specdec.forecast.weights import ready
 from specdec.prompts.sets import Prompt
 from specdec.prompts.sets import load as load_prompts
-from specdec.rehearsal.emulator.embedded import cache_folder
 from specdec.rehearsal.engines.llamacpp import MATCHED_TOKENS, LlamaCpp, Setup
 
 PROMPTS = ("repetition-2", "json-3", "code-2", "story-1", "explanation-2")
@@ -46,32 +48,6 @@ def ask(url: str, prompt: Prompt) -> Any:
     )
     with urllib.request.urlopen(request, timeout=600) as reply:  # noqa: S310
         return json.load(reply)
-
-
-def weaker(folder: Path) -> Path:
-    """The shipped weights in Q4_0, made here."""
-    import gguf
-
-    reader: Any = gguf.GGUFReader(str(packaged()))
-    path = folder / "q4_0.gguf"
-    writer: Any = gguf.GGUFWriter(str(path), reader.fields["general.architecture"].contents())
-    for name, field in reader.fields.items():
-        if name.startswith("GGUF.") or name in ("general.architecture", "general.file_type"):
-            continue
-        inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
-        writer.add_key_value(name, field.contents(), field.types[0], inner)
-    for tensor in reader.tensors:
-        values = gguf.dequantize(tensor.data, tensor.tensor_type)
-        if len(tensor.shape) > 1:
-            kind = gguf.GGMLQuantizationType.Q4_0
-            writer.add_tensor(tensor.name, gguf.quantize(values, kind), raw_dtype=kind)
-        else:
-            writer.add_tensor(tensor.name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
 
 
 def prove(draft: Draft, setup: Setup, windows: Sequence[int], tokenizer: LlamaModel, folder: Path) -> None:
@@ -144,9 +120,10 @@ def main() -> None:
         tokenizer = LlamaModel(packaged())
         if looked:
             prove(LookUp(MATCHED_TOKENS), Setup(), looked, tokenizer, folder)
-        for name, path in (("Q4_1 model", packaged()), ("Q4_0 model", weaker(folder))):
+        cache = cache_folder(os.environ) / "weights"
+        for name, path in (("Q4_1 model", packaged()), ("Q4_0 model", ready(cache, "Q4_0").path)):
             draft = Model(name, LlamaModel(path), Bank(folder, name))
-            prove(draft, Setup(bits=32, draft_model=True, draft=path), drafted, tokenizer, folder)
+            prove(draft, Setup(form="f32", draft_model=True, draft=path), drafted, tokenizer, folder)
 
 
 if __name__ == "__main__":

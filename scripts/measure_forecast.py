@@ -9,18 +9,21 @@ time means something on an idle machine only; processor time nearly everywhere.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import tempfile
 import time
 from pathlib import Path
 
 from specdec.catalog.conventions import TEXTBOOK
+from specdec.folders import cache_folder
 from specdec.forecast.answers import Answer
 from specdec.forecast.drafts import Draft, LookUp, open_draft
 from specdec.forecast.forecast import read
 from specdec.forecast.model import LlamaModel
 from specdec.forecast.shipped import packaged
 from specdec.forecast.tokens import Tokens
+from specdec.forecast.weights import ready
 
 LENGTH = 300
 
@@ -61,7 +64,9 @@ def main() -> None:
         print(f"look-up, {arguments.look_up} answers: {spent}", flush=True)
     if arguments.answers:
         with tempfile.TemporaryDirectory() as scratch:
-            draft = open_draft("shipped", cache=Path(scratch), tokenizer=None)
+            # Made once per machine, and no part of a forecast.
+            weights = ready(cache_folder(os.environ) / "weights", "Q4_0")
+            draft = open_draft(str(weights.path), cache=Path(scratch), tokenizer=None)
             spent = took(draft, texts(arguments.answers, vocabulary))
             print(f"shipped draft, {arguments.answers} answers: {spent}")
 

@@ -21,12 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from specdec.analysis.rejoined import rejoined
-from specdec.rehearsal.engines import weights
+from specdec.forecast import weights
+from specdec.forecast.shipped import packaged
 from specdec.rejoin.api import Api
 from specdec.rejoin.servers import Asked, LlamaCpp, reference
 from specdec.rejoin.walk import Piece, Walk, walk
@@ -73,7 +73,7 @@ EVERY_PAIR = (
 
 def smollm2(_: Path) -> Path:
     """SmolLM2-135M-Instruct, Q4_1."""
-    return weights.packaged()
+    return packaged()
 
 
 def gemma3(cache: Path) -> Path:
@@ -89,34 +89,12 @@ SOURCES = {"SmolLM2-135M": smollm2, "Gemma-3-270M": gemma3}
 
 def model(cache: Path, source: str, name: str) -> Path:
     """A model in another number format."""
-    import gguf
-    import numpy as np
-
     path = cache / f"{source}-{name}.gguf"
-    if path.exists():
-        return path
-    cache.mkdir(parents=True, exist_ok=True)
-    reader: Any = gguf.GGUFReader(str(SOURCES[source](cache)))
-    kind = getattr(gguf.GGMLQuantizationType, name.upper())
-    own = {"general.architecture", "general.file_type", "general.quantization_version"}
-    unfinished = path.with_suffix(".part")
-    writer = gguf.GGUFWriter(str(unfinished), reader.fields["general.architecture"].contents())
-    for key, field in reader.fields.items():
-        if key not in own and not key.startswith("GGUF."):
-            inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
-            writer.add_key_value(key, field.contents(), field.types[0], inner)
-    writer.add_quantization_version(2)
-    for tensor in reader.tensors:
-        values = gguf.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
-        if len(tensor.shape) > 1:
-            writer.add_tensor(tensor.name, gguf.quants.quantize(values, kind), raw_dtype=kind)
-        else:
-            writer.add_tensor(tensor.name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    unfinished.replace(path)
+    if not path.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".part")
+        weights.write(SOURCES[source](cache), unfinished, name)
+        unfinished.replace(path)
     return path
 
 

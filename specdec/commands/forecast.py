@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from specdec.catalog.conventions import Convention
     from specdec.experiment.fields import Experiment
     from specdec.forecast.answers import Sources
+    from specdec.forecast.drafts import Draft
     from specdec.forecast.forecast import Forecast
     from specdec.forecast.outlook import StepCostDraws
     from specdec.forecast.tokens import Tokenizer
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="DRAFT",
-    help="ngram:N, shipped, a GGUF file or folder, or the address of a vLLM or llama.cpp server. May be given"
-    " again.",
+    help="ngram:N, shipped (a small model), a GGUF file or folder, or the address of a vLLM or llama.cpp"
+    " server. May be given again.",
 )
 @click.option(
     "--tokenizer",
@@ -110,6 +111,7 @@ def command(
 
     Exit codes: 0 done; 2 wrong input; 4 this machine cannot read the draft.
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
+    from specdec.folders import cache_folder
     from specdec.forecast.drafts import open_draft
     from specdec.forecast.forecast import forecast
     from specdec.report import forecast_page
@@ -118,14 +120,21 @@ def command(
     costs, plain = _costs(step_costs, runs)
     experiment = _experiment(experiment_path)
     sources = _sources(names, runs, prompts)
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specdec" / "forecast"
     own = next((Path(name) for name in drafts if name.endswith(".gguf") and Path(name).is_file()), None)
     with ExitStack() as opening:
         vocabulary = opening.enter_context(_tokenizer(tokenizer, own))
-        made = [open_draft(name, cache=cache, tokenizer=vocabulary, samples=sampling) for name in drafts]
-        for draft in made:
-            opening.callback(draft.close)
+        made: list[Draft] = []
         with console.progress("reading answers") as step:
+            for name in drafts:
+                draft = open_draft(
+                    name,
+                    cache=cache_folder(os.environ),
+                    tokenizer=vocabulary,
+                    samples=sampling,
+                    on_progress=step.update,
+                )
+                opening.callback(draft.close)
+                made.append(draft)
             result = forecast(
                 sources,
                 vocabulary,

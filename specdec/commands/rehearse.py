@@ -140,7 +140,7 @@ def command(
 
 
 def _load_engine() -> Engine:
-    from specdec.rehearsal.emulator.embedded import cache_folder
+    from specdec.folders import cache_folder
     from specdec.rehearsal.engines.llamacpp import DRAFT_MODEL, LlamaCpp
 
     return LlamaCpp(cache=cache_folder(os.environ) / "weights", setup=DRAFT_MODEL)
@@ -181,7 +181,7 @@ def _engine(
 
         return VllmCpu(model=model, ports=ports, outlive=keep)
     _refuse_model(model, f"{name} serves the model that comes with it")
-    from specdec.rehearsal.emulator.embedded import cache_folder
+    from specdec.folders import cache_folder
     from specdec.rehearsal.engines.llamacpp import LlamaCpp
 
     return LlamaCpp(cache=cache_folder(os.environ) / "weights", ports=ports, outlive=keep)

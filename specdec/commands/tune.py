@@ -127,7 +127,7 @@ def _windows(text: str) -> tuple[int, ...]:
 
 def _swept(path: Path, windows: tuple[int, ...], cases: tuple[str, ...], runs: Path) -> Path:
     from specdec.experiment.reading import load
-    from specdec.rehearsal.emulator.embedded import cache_folder
+    from specdec.folders import cache_folder
     from specdec.rehearsal.engines.llamacpp import LlamaCpp
     from specdec.rehearsal.sweep import sweep
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -15,8 +16,16 @@ from specdec.forecast.bits import Bank, Kept, Positions
 from specdec.forecast.endpoints import open_endpoint, require_same_model, wrong_draft
 from specdec.forecast.lookup import LONGEST, find_matches, matched_tokens
 from specdec.forecast.model import LlamaModel, digest, engine
-from specdec.forecast.shipped import MODEL, packaged
+from specdec.forecast.shipped import MODEL, PACKAGED_FORM, packaged
 from specdec.forecast.tokens import Tokenizer, Tokens
+from specdec.forecast.weights import ready
+
+BITS = "forecast"
+"""Folder in the cache: what drafts said about texts."""
+
+Q4_0: Final = "Q4_0"
+SHIPPED_FORMS = ("", Q4_0, PACKAGED_FORM)
+"""What may stand behind ``shipped:``; nothing is Q4_0."""
 
 
 class UntoldError(ValueError):
@@ -54,16 +63,28 @@ class Draft(Protocol):
         ...
 
 
-def open_draft(name: str, *, cache: Path, tokenizer: Tokenizer | None, samples: bool = False) -> Draft:
+def open_draft(
+    name: str,
+    *,
+    cache: Path,
+    tokenizer: Tokenizer | None,
+    samples: bool = False,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Draft:
     """A draft by its name: ``ngram:N``, ``shipped``, a GGUF file or a folder with one, or an address.
+
+    ``shipped`` is the small model in Q4_0, ``shipped:Q4_1`` the same weights as the package has them, which
+    the rehearsal serves as its draft: the two choose differently now and then.
 
     Args:
         name: of the draft.
-        cache: folder that keeps what a draft said about a text.
+        cache: this product's folder in the user's cache: it keeps what a draft said about a text, and the
+            shipped model's weights.
         tokenizer: the target's; the draft's vocabulary is held against it, or what both make of a text where
             the target's is behind a server.
         samples: whether a draft model draws its proposals as the target draws its tokens. By default it
             proposes the likeliest.
+        on_progress: told what takes long.
 
     Raises:
         BadInputError: no such draft, one whose likelihoods are not to be had, one that needs the target's
@@ -87,12 +108,21 @@ def open_draft(name: str, *, cache: Path, tokenizer: Tokenizer | None, samples: 
                 "tells no probabilities after temperature and top-p, which a draft that samples needs",
                 "Name its GGUF file, or leave --sampling out",
             )
-        return open_endpoint(name, cache, tokenizer)
-    return _local(name, cache, tokenizer, samples=samples)
+        return open_endpoint(name, cache / BITS, tokenizer)
+    return _local(name, cache, tokenizer, on_progress, samples=samples)
 
 
-def _local(name: str, cache: Path, tokenizer: Tokenizer | None, *, samples: bool) -> Draft:
-    path = packaged() if name == "shipped" else Path(name)
+def _local(
+    name: str,
+    cache: Path,
+    tokenizer: Tokenizer | None,
+    on_progress: Callable[[str], None],
+    *,
+    samples: bool,
+) -> Draft:
+    kind, _, form = name.partition(":")
+    shipped = kind == "shipped" and form in SHIPPED_FORMS
+    path = _shipped(form, cache, on_progress) if shipped else Path(name)
     if path.is_dir():
         files = sorted(path.glob("*.gguf"))
         if len(files) != 1:
@@ -100,7 +130,9 @@ def _local(name: str, cache: Path, tokenizer: Tokenizer | None, *, samples: bool
         path = files[0]
     if not path.is_file():
         raise wrong_draft(
-            name, "is not a file", "Write ngram:N, shipped, a GGUF file or folder, or an address"
+            name,
+            "is not a file",
+            "Write ngram:N, shipped, a GGUF file or folder, or an address",
         )
     _require_memory(path)
     model = LlamaModel(path)
@@ -109,8 +141,14 @@ def _local(name: str, cache: Path, tokenizer: Tokenizer | None, *, samples: bool
             require_same_vocabulary(name, model, tokenizer)
     elif tokenizer is not None:
         require_same_model(name, model, tokenizer)
-    bank = Bank(cache, f"{digest(path)}-{engine()}")
-    return (SamplingModel if samples else Model)(MODEL if name == "shipped" else path.stem, model, bank)
+    bank = Bank(cache / BITS, f"{digest(path)}-{engine()}")
+    shown = f"{MODEL} ({form or Q4_0})" if shipped else path.stem
+    return (SamplingModel if samples else Model)(shown, model, bank)
+
+
+def _shipped(form: str, cache: Path, on_progress: Callable[[str], None]) -> Path:
+    """The small model's file in one of ``SHIPPED_FORMS``."""
+    return packaged() if form == PACKAGED_FORM else ready(cache / "weights", Q4_0, on_progress).path
 
 
 def _require_memory(path: Path) -> None:

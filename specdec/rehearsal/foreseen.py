@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specdec.rehearsal.emulator.embedded import cache_folder
+from specdec.folders import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ def foresee(folder: Path, *, base: Path | None, on_progress: Callable[[str], Non
     from specdec.forecast import check
     from specdec.forecast.drafts import Draft, LookUp, open_draft
     from specdec.forecast.model import opened
-    from specdec.forecast.shipped import packaged
+    from specdec.forecast.shipped import PACKAGED_FORM, packaged
     from specdec.rehearsal.engines.llamacpp_server import MATCHED_TOKENS
     from specdec.runs.folder import read_run
 
@@ -47,8 +47,9 @@ def foresee(folder: Path, *, base: Path | None, on_progress: Callable[[str], Non
                 case "ngram":
                     draft = LookUp(MATCHED_TOKENS)
                 case "draft":
-                    cache = cache_folder(os.environ) / "forecast"
-                    draft = open_draft("shipped", cache=cache, tokenizer=None)
+                    # As the engine serves it: another form of the same weights chooses differently.
+                    name_of_draft = f"shipped:{PACKAGED_FORM}"
+                    draft = open_draft(name_of_draft, cache=cache_folder(os.environ), tokenizer=None)
                 case _:
                     continue
             opening.callback(draft.close)

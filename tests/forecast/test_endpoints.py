@@ -195,7 +195,7 @@ def test_llamacpp_tells_the_choices_that_its_weights_make(llamacpp: str, tmp_pat
         assert draft.name == "small"
         served, computed = (
             [kept_of(one, text) for text in texts]
-            for one in (draft, open_draft("shipped", cache=tmp_path / "own", tokenizer=model))
+            for one in (draft, open_draft("shipped:Q4_1", cache=tmp_path / "own", tokenizer=model))
         )
         with pytest.raises(ValueError, match="exceeds the available context size"):
             draft.kept(Tokens(answers[0], texts[0].prompt * 7, texts[0].written))

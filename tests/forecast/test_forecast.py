@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +17,7 @@ from specdec.analysis.measured_costs import costs_of
 from specdec.catalog.conventions import NXDI_FUSED, TEXTBOOK
 from specdec.commands.forecast import command
 from specdec.errors import BadInputError, EnvironmentFault
+from specdec.folders import cache_folder
 from specdec.forecast.answers import Answer, Sources
 from specdec.forecast.bits import Bank, Kept, Positions
 from specdec.forecast.drafts import LookUp, Model, open_draft, require_same_vocabulary
@@ -24,6 +26,7 @@ from specdec.forecast.model import opened
 from specdec.forecast.outlook import look, replay_all
 from specdec.forecast.shipped import packaged
 from specdec.forecast.tokens import Tokens, render, tokenize, turn_end
+from specdec.forecast.weights import ready
 from specdec.runs.folder import read_run
 from tests.report.sample import RUN, records, write_run
 
@@ -289,9 +292,11 @@ def test_a_text_longer_than_the_drafts_context_is_left_out_and_counted(tmp_path:
 
 
 @pytest.mark.slow
-def test_one_pass_chooses_as_single_steps_do() -> None:
+@pytest.mark.parametrize("form", ["Q4_1", "Q4_0"])
+def test_one_pass_chooses_as_single_steps_do(form: str) -> None:
     # The property that the forecast of a draft model rests on, see forecast.model.
-    with opened(packaged(), context=512, threads=1) as model:
+    path = packaged() if form == "Q4_1" else ready(cache_folder(os.environ) / "weights", "Q4_0").path
+    with opened(path, context=512, threads=1) as model:
         tokens = model.tokenize(
             "The keeper of the lighthouse found a letter, and the letter said: come home. " * 8, special=False
         )

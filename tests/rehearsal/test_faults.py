@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import importlib.util
 import json
 import os
@@ -19,7 +18,7 @@ from specdec.commands.rehearse import _show  # pyright: ignore[reportPrivateUsag
 from specdec.errors import BadInputError, EnvironmentFault, SpecdecError
 from specdec.rehearsal import kept
 from specdec.rehearsal.emulator import CHECKOUT
-from specdec.rehearsal.engines import ServiceDiedError, weights
+from specdec.rehearsal.engines import ServiceDiedError
 from specdec.rehearsal.engines.endpoints import Endpoints
 from specdec.rehearsal.engines.guardian import guard
 from specdec.rehearsal.engines.llamacpp import LlamaCpp, require_free
@@ -354,68 +353,6 @@ def test_a_full_disk_is_found_before_the_run(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("shutil.disk_usage", full)
     with pytest.raises(EnvironmentFault, match=r"No space for a run in .*: 1 MB are free"):
         Grounded(settings(tmp_path), GoldenEngine()).run()
-
-
-def test_a_full_disk_is_found_before_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: object) -> Usage:
-        return Usage(1 << 40, 1 << 40, 100 << 20)
-
-    monkeypatch.setattr("shutil.disk_usage", full)
-    with pytest.raises(
-        EnvironmentFault, match=r"No space for the model's weights .* 100 MB are free"
-    ) as caught:
-        weights.as_floats(tmp_path)
-    assert caught.value.remedy is not None
-    assert "XDG_CACHE_HOME" in caught.value.remedy
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_disk_that_fills_up_leaves_no_half_written_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fills(_: Any, path: Path, *__: object) -> None:
-        path.write_bytes(b"half")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(weights, "_write", fills)
-    with pytest.raises(EnvironmentFault, match="No space left on device"):
-        weights.as_floats(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_damaged_cached_weights_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Path] = []
-
-    def write(_: Any, path: Path, *__: object) -> None:
-        made.append(path)
-        with path.open("wb") as file:
-            file.truncate(300 << 20)
-
-    monkeypatch.setattr(weights, "_write", write)
-    first = weights.as_floats(tmp_path)
-    assert weights.as_floats(tmp_path) == first
-    assert len(made) == 1
-    with first.path.open("r+b") as file:
-        file.truncate(1 << 20)
-    assert weights.as_floats(tmp_path) == first
-    assert len(made) == 2
-
-
-def test_weights_of_another_version_do_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(_: Any, path: Path, *__: object) -> None:
-        with path.open("wb") as file:
-            file.truncate(600 << 20)
-
-    monkeypatch.setattr(weights, "_write", write)
-    for name in ("f32-0.1.gguf", "f32-0.1.json", "f16-0.1.part"):
-        (tmp_path / f"{weights.MODEL}-{name}").touch()
-    (tmp_path / "another-model.gguf").touch()
-    made = weights.as_floats(tmp_path).path
-    left = {made, made.with_suffix(".json"), tmp_path / "another-model.gguf"}
-    assert set(tmp_path.iterdir()) == left
-    # The other precision serves the draft model's target: both stay.
-    wide = weights.as_floats(tmp_path, 32).path
-    assert set(tmp_path.iterdir()) == left | {wide, wide.with_suffix(".json")}
 
 
 def test_an_engine_that_is_not_installed_says_what_to_run(

@@ -9,7 +9,7 @@ import pytest
 
 from specdec.errors import EnvironmentFault
 from specdec.experiment.reading import load
-from specdec.rehearsal.emulator.embedded import cache_folder
+from specdec.folders import cache_folder
 from specdec.rehearsal.engines import Progress, Service
 from specdec.rehearsal.engines.llamacpp import LlamaCpp
 from specdec.rehearsal.sweep import sweep, variants

