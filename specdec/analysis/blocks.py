@@ -23,6 +23,13 @@ Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-9
 
+_DENSE = 512
+"""Blocks up to which the table of their products is decomposed: with 2,500 blocks of 5,000 prompts, a large
+run of one test case, tables take hundreds of megabytes."""
+
+_SOLVED = 1e-24
+"""Square of the share of a residual at which an equation counts as solved."""
+
 
 @dataclass(frozen=True, slots=True)
 class BlockSpread:
@@ -159,19 +166,18 @@ def _partition(row: Sequence[LogRatio]) -> _Partition | None:
 
 
 def _between(values: Floats, blocks: tuple[int, ...], others: tuple[int, ...]) -> _Partition | None:
-    design = _design(blocks, others)
-    rank = len(design.sizes)
-    if not rank:
+    design = _design(blocks, others) if max(blocks) < _DENSE else _large_design(blocks, others)
+    if not design.rank:
         return None
     means = np.bincount(others, values) / np.bincount(others)
     rest = values - means[np.asarray(others)]
-    along = design.vectors.T @ np.bincount(blocks, rest)
-    between = float((np.square(along) / design.sizes).sum())
+    sums: Floats = np.bincount(blocks, rest).astype(np.float64)
+    between = design.between(sums)
     return _Partition(
         between=between,
-        block_degrees=rank,
+        block_degrees=design.rank,
         error=max(0.0, float(np.square(rest).sum()) - between),
-        error_degrees=len(values) - (max(others) + 1) - rank,
+        error_degrees=len(values) - (max(others) + 1) - design.rank,
         size=design.trace,
     )
 
@@ -189,6 +195,86 @@ class _Design:
     sizes: Floats
     vectors: Floats
     trace: float
+
+    @property
+    def rank(self) -> int:
+        """Blocks that can be told apart, less those that the others' means take out."""
+        return len(self.sizes)
+
+    def between(self, sums: Floats) -> float:
+        """Sum of squares that the blocks explain, from the sums of what is left in each."""
+        return float((np.square(self.vectors.T @ sums) / self.sizes).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class _LargeDesign:
+    """The same without a table: the products are applied, pair by pair.
+
+    Attributes:
+        blocks, others: of each pair.
+        in_block, in_other: pairs of each block and of each other.
+        rank, trace: see ``_Design``.
+    """
+
+    blocks: NDArray[np.int64]
+    others: NDArray[np.int64]
+    in_block: Floats
+    in_other: Floats
+    rank: int
+    trace: float
+
+    def between(self, sums: Floats) -> float:
+        """See ``_Design``. Solved by conjugate gradients (Hestenes and Stiefel, 1952): the products are those
+        of a graph whose links are the others, and the sums of each connected part are 0.
+        """
+        solution, rest, direction = np.zeros_like(sums), sums.copy(), sums.copy()
+        size = first = float(sums @ sums)
+        for _ in range(2 * len(sums)):
+            if size <= _SOLVED * first:
+                break
+            image = self._times(direction)
+            step = size / float(direction @ image)
+            solution += step * direction
+            rest -= step * image
+            before, size = size, float(rest @ rest)
+            direction = rest + size / before * direction
+        return float(sums @ solution)
+
+    def _times(self, vector: Floats) -> Floats:
+        means = np.bincount(self.others, vector[self.blocks]) / self.in_other
+        image: Floats = self.in_block * vector - np.bincount(self.blocks, means[self.others])
+        return image
+
+
+@lru_cache(maxsize=64)
+def _large_design(blocks: tuple[int, ...], others: tuple[int, ...]) -> _LargeDesign:
+    block, other = np.asarray(blocks), np.asarray(others)
+    in_block, in_other = (np.bincount(each).astype(np.float64) for each in (block, other))
+    cells, counts = np.unique(other * len(in_block) + block, return_counts=True)
+    shared = float((counts**2 / in_other[cells // len(in_block)]).sum())
+    return _LargeDesign(
+        blocks=block,
+        others=other,
+        in_block=in_block,
+        in_other=in_other,
+        rank=len(in_block) - _parts(blocks, others),
+        trace=float(len(blocks)) - shared,
+    )
+
+
+def _parts(blocks: Sequence[int], others: Sequence[int]) -> int:
+    """Connected parts of the graph that links each block with the others that it has pairs of."""
+    parents: dict[tuple[str, int], tuple[str, int]] = {}
+
+    def root(node: tuple[str, int]) -> tuple[str, int]:
+        while (parent := parents.setdefault(node, node)) != node:
+            parents[node] = parents[parent]
+            node = parent
+        return node
+
+    for block, other in zip(blocks, others, strict=True):
+        parents[root(("block", block))] = root(("other", other))
+    return sum(node == parent for node, parent in parents.items())
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from specdec.analysis import blocks
 from specdec.analysis.blocks import block_spread, shared_share
 from specdec.analysis.judge import judge
 from specdec.analysis.pairing import LogRatio
@@ -116,3 +117,51 @@ def test_a_noisy_neighbour_does_not_widen_a_quiet_row() -> None:
     assert alone.interval is not None
     assert beside.interval is not None
     assert beside.interval.high - beside.interval.low < 2 * (alone.interval.high - alone.interval.low)
+
+
+def shuffled(prompts: int, seed: int) -> list[LogRatio]:
+    """Three repeats, four prompts to a block, other prompts together in each; a tenth of the pairs lost."""
+    chance = random.Random(seed)
+    row: list[LogRatio] = []
+    for repeat in range(3):
+        order = chance.sample(range(prompts), prompts)
+        row += [
+            LogRatio(("case", f"p{prompt}"), repeat * prompts + place // 4, chance.gauss(0, 0.02))
+            for place, prompt in enumerate(order)
+            if chance.random() < 0.9
+        ]
+    return row
+
+
+def chained(count: int) -> list[LogRatio]:
+    """Each prompt links two blocks, and no other does: what solving takes longest for."""
+    chance = random.Random(7)
+    return [
+        LogRatio(("case", f"p{prompt}"), prompt + side, chance.gauss(0, 0.02))
+        for prompt in range(count)
+        for side in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        shuffled(60, 1),
+        # Two parts without a common prompt.
+        [
+            *shuffled(24, 2),
+            *(LogRatio(("other", r.prompt[1]), r.block + 999, r.value) for r in shuffled(24, 3)),
+        ],
+        chained(200),
+    ],
+)
+def test_many_blocks_are_solved_as_few_are_decomposed(
+    row: list[LogRatio], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_table = block_spread([row])
+    monkeypatch.setattr(blocks, "_DENSE", 0)
+    solved = block_spread([row])
+    assert by_table is not None
+    assert solved is not None
+    for name in ("variance", "uncertainty", "most", "most_uncertainty", "degrees"):
+        assert getattr(solved, name) == pytest.approx(getattr(by_table, name), rel=1e-9, abs=1e-15)
