@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
@@ -225,8 +224,6 @@ def main() -> None:
     parser.add_argument("--tool", action="append", choices=list(TOOLS), help="all by default")
     parser.add_argument("--loads", default="1,8,64,256")
     arguments = parser.parse_args()
-    # A shell starts what runs in its background with SIGINT ignored, and the servers would inherit that.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     loads = [int(part) for part in arguments.loads.split(",")]
     tools = arguments.tools.resolve()
     print("| tool | server | in flight | TPOT off | TTFT off | throughput off | time | CPU | memory |")

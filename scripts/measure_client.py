@@ -17,7 +17,6 @@ import argparse
 import asyncio
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -117,7 +116,7 @@ def golden(*arguments: str) -> Generator[tuple[str, list[dict[str, Any]]]]:
     try:
         yield url, truth
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         out, _ = process.communicate(timeout=30)
     truth.append(json.loads(out))
 

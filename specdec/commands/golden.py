@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import signal
 import sys
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -137,8 +138,8 @@ def command(client: tuple[str, ...], port: int, faults: bool, as_json: bool, **g
     """Serve an OpenAI-compatible endpoint whose every time and token count is known.
 
     Given a COMMAND, runs it with {url} replaced by the base URL, then prints what the server really did, to
-    compare with what the load generator says. Without one, serves until Ctrl-C; GET /truth gives the same at
-    any time, DELETE /truth resets it.
+    compare with what the load generator says. Without one, serves until Ctrl-C or SIGTERM; GET /truth gives
+    the same at any time, DELETE /truth resets it.
 
     \b
     specdec golden --step-ms 36 --tokens-per-step 4-8
@@ -268,8 +269,11 @@ async def _serve(settings: Settings, port: int, client: tuple[str, ...]) -> tupl
                 ) from None
             status = await process.wait()
         else:
+            # A script that starts it in the background has SIGINT ignored there, and ends it with SIGTERM.
+            ended = asyncio.Event()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
             console.say(f"serving on {url}/v1, truth at {url}/truth; Ctrl-C ends it")
-            await asyncio.Event().wait()
+            await ended.wait()
     except asyncio.CancelledError:
         # Ctrl-C is how a server without a command is meant to end.
         pass

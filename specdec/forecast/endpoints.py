@@ -17,7 +17,7 @@ import json
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from specdec.analysis.replay import runs
 from specdec.errors import BadInputError, EnvironmentFault, Mistake
@@ -53,11 +53,11 @@ def open_endpoint(url: str, cache: Path, tokenizer: Tokenizer | None) -> Endpoin
     if not models:
         raise wrong_draft(url, "serves no model", "Name a vLLM or llama.cpp server of the draft")
     model = models[0]
-    kind = LlamaCppEndpoint if model.get("owned_by") == "llamacpp" else VllmEndpoint
-    endpoint = kind(server, str(model["id"]), cache)
+    name = str(model["id"])
+    engine = LlamaCpp(server) if model.get("owned_by") == "llamacpp" else Vllm(server, name)
     if tokenizer is not None:
-        _require_same_tokens(endpoint, tokenizer)
-    return endpoint
+        require_same_tokens(server.url, engine.tokens(_PROBE), tokenizer)
+    return Endpoint(server, name, engine, cache)
 
 
 class Server:
@@ -95,18 +95,30 @@ class Endpoint:
 
     look_up = False
     lanes = 1
-    by = ""
 
-    def __init__(self, server: Server, name: str, cache: Path) -> None:
-        self.server = server
+    def __init__(self, server: Server, name: str, engine: Engine, cache: Path) -> None:
         self.name = name
-        self.rests_on = f"{name} behind {server.url}, by {self.by}"
+        self.rests_on = f"{name} behind {server.url}, by {engine.by}"
+        self._engine = engine
         self._bank = Bank(cache, f"{server.url}-{name}")
 
     def kept(self, text: Tokens) -> Kept:
         """See ``drafts.Draft``."""
-        bits = self._bank.bits(text, lambda: self.right(text))
+        bits = self._bank.bits(text, lambda: self._engine.right(text))
         return dict.fromkeys(range(1, LONGEST + 1), Positions(runs(bits)))
+
+    def close(self) -> None:
+        """See ``drafts.Draft``."""
+
+
+class Engine(Protocol):
+    """What serves a draft, as far as each kind of it is asked in its own way.
+
+    Attributes:
+        by: what its choices are read from.
+    """
+
+    by: str
 
     def right(self, text: Tokens) -> list[bool]:
         """Whether the draft chooses the token that stands at each position after the first.
@@ -114,45 +126,49 @@ class Endpoint:
         Raises:
             ValueError: the text is longer than the draft's context.
         """
-        raise NotImplementedError
+        ...
 
     def tokens(self, text: str) -> list[int] | None:
         """What the server makes of a text; None where it does not tell."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """See ``drafts.Draft``."""
+        ...
 
 
-class VllmEndpoint(Endpoint):
+class Vllm:
     """A draft in vLLM."""
 
     by = "prompt_logprobs"
 
+    def __init__(self, server: Server, name: str) -> None:
+        self._server = server
+        self._name = name
+
     def right(self, text: Tokens) -> list[bool]:
-        """See ``Endpoint``."""
-        body = {"model": self.name, "prompt": [*text.prompt, *text.written], "max_tokens": 1}
-        reply = self.server.ask("/v1/completions", {**body, "temperature": 0, "prompt_logprobs": 1})
+        """See ``Engine``."""
+        body = {"model": self._name, "prompt": [*text.prompt, *text.written], "max_tokens": 1}
+        reply = self._server.ask("/v1/completions", {**body, "temperature": 0, "prompt_logprobs": 1})
         choice = reply["choices"][0]
         ranks = choice.get("prompt_logprobs") or reply.get("prompt_logprobs")
         if not ranks:
-            raise wrong_draft(self.server.url, "gives no prompt_logprobs", "Serve it with vLLM or llama.cpp")
+            raise wrong_draft(self._server.url, "gives no prompt_logprobs", "Serve it with vLLM or llama.cpp")
         wanted = list(enumerate(text.written))[1:]
         return [ranks[len(text.prompt) + i][str(token)]["rank"] == 1 for i, token in wanted]
 
     def tokens(self, text: str) -> list[int] | None:
-        """See ``Endpoint``."""
-        body = {"model": self.name, "prompt": text, "add_special_tokens": False}
-        return _told(self.server, body)
+        """See ``Engine``."""
+        body = {"model": self._name, "prompt": text, "add_special_tokens": False}
+        return _told(self._server, body)
 
 
-class LlamaCppEndpoint(Endpoint):
+class LlamaCpp:
     """A draft in llama.cpp's server."""
 
     by = "greedy continuation"
 
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
     def right(self, text: Tokens) -> list[bool]:
-        """See ``Endpoint``."""
+        """See ``Engine``."""
         bits: list[bool] = []
         asked = _FEWEST
         while left := text.written[1 + len(bits) :]:
@@ -165,7 +181,7 @@ class LlamaCppEndpoint(Endpoint):
         return bits
 
     def _goes_on(self, prompt: list[int], tokens: int) -> list[int]:
-        reply = self.server.ask(
+        reply = self._server.ask(
             "/completion",
             {
                 "prompt": prompt,
@@ -178,12 +194,12 @@ class LlamaCppEndpoint(Endpoint):
         )
         chosen = cast("list[int]", reply.get("tokens") or [])
         if not chosen:
-            raise wrong_draft(self.server.url, "returns no tokens", "Serve the draft with a newer llama.cpp")
+            raise wrong_draft(self._server.url, "returns no tokens", "Serve the draft with a newer llama.cpp")
         return chosen
 
     def tokens(self, text: str) -> list[int] | None:
-        """See ``Endpoint``."""
-        return _told(self.server, {"content": text})
+        """See ``Engine``."""
+        return _told(self._server, {"content": text})
 
 
 def _told(server: Server, body: dict[str, Any]) -> list[int] | None:
@@ -192,10 +208,6 @@ def _told(server: Server, body: dict[str, Any]) -> list[int] | None:
     except (EnvironmentFault, ValueError):
         return None
     return cast("list[int]", tokens) if isinstance(tokens, list) else None
-
-
-def _require_same_tokens(endpoint: Endpoint, tokenizer: Tokenizer) -> None:
-    require_same_tokens(endpoint.server.url, endpoint.tokens(_PROBE), tokenizer)
 
 
 def require_same_model(name: str, draft: Tokenizer, tokenizer: Tokenizer) -> None:

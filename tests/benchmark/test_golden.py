@@ -154,7 +154,8 @@ def test_a_command_is_run_against_it_and_the_truth_told(tmp_path: Path) -> None:
     assert "json" in done.stderr
 
 
-def test_control_c_ends_it_and_tells_the_truth() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "a script"])
+def test_who_ends_it_is_told_the_truth(number: signal.Signals) -> None:
     pipe = subprocess.PIPE
     process = subprocess.Popen(
         [sys.executable, "-c", MAIN, "golden"], stdout=pipe, stderr=pipe, text=True, cwd=ROOT
@@ -162,7 +163,7 @@ def test_control_c_ends_it_and_tells_the_truth() -> None:
     assert process.stderr is not None
     assert "serving on http://127.0.0.1:" in process.stderr.readline()
     time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, "")
     assert "0 of 0 requests answered completely" in out
