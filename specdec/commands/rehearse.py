@@ -54,7 +54,7 @@ _LAST_PORT = 65535
 @click.option(
     "--loads/--no-loads",
     default=True,
-    help="Measure a draft model with one and with four requests in flight too, where it stops paying; not"
+    help="Measure a draft model with one and with eight requests in flight too, where it stops paying; not"
     " with --quick or --test-case.  [default: --loads]",
 )
 @click.option(

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from specdec.experiment.fields import Variant
 
 _START_SECONDS = 60.0
-_CONTEXT = 1024
-"""Longest prompt plus output, tokens: the experiment's own default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,7 @@ class Setup:
         draft: GGUF file of the draft model; None for the target's own weights as the package has them (Q4_1).
         slots: requests that a server decodes together.
         threads: of each server.
+        context: longest prompt plus output, tokens; by default the experiment's own.
     """
 
     form: weights.Form = "f16"
@@ -47,10 +46,11 @@ class Setup:
     draft: Path | None = None
     slots: int = 1
     threads: int = 1
+    context: int = 1024
 
 
 LOOK_UP = Setup()
-DRAFT_MODEL = Setup(form="f32", draft_model=True, slots=4, threads=2)
+DRAFT_MODEL = Setup(form="f32", draft_model=True, slots=8, threads=2, context=512)
 """Where a draft model gains, and stops gaining as more requests are in flight: both need the compute of two
 cores, and a target whose step waits for its weights.
 """
@@ -191,7 +191,7 @@ def command(
     return (
         *(sys.executable, "-m", "specdec.rehearsal.engines.llamacpp_server"),
         *("--model", str(model), "--alias", alias, "--port", str(port)),
-        *("--context", str(_CONTEXT), "--threads", str(setup.threads), "--slots", str(setup.slots)),
+        *("--context", str(setup.context), "--threads", str(setup.threads), "--slots", str(setup.slots)),
         *(("--window", str(window)) if window else ()),
         *(("--fused-attention",) if setup.draft_model else ()),
         *(("--draft", str(setup.draft or packaged())) if drafted else ()),
