@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import get_args
 
 from specdec.metrics.definition import Metric
+from specdec.metrics.goodput import GOODPUT
 from specdec.metrics.tpot import TPOT
 from specdec.publish import series
 from specdec.runs.record import Outcome
@@ -190,7 +191,8 @@ def pairs(charts: list[Widget]) -> list[list[Widget]]:
 
 def unit(one: series.Series) -> str:
     """What stands behind a title: the unit, where there is one."""
-    return {"Seconds": ", s", "Count/Second": ", 1/s", "Percent": ", %"}.get(one.unit, "")
+    rate = "requests/s" if one.name == GOODPUT.name else "tokens/s"
+    return {"Seconds": ", s", "Count/Second": f", {rate}", "Percent": ", %"}.get(one.unit, "")
 
 
 def cycle(values: tuple[str, ...], count: int) -> list[str]:
