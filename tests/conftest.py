@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,9 @@ from specdec.rehearsal import packages
 from specdec.rehearsal.emulator import CHECKOUT
 
 pytest_plugins = ["tests.schedule"]
+
+# A shell starts what runs in its background with SIGINT ignored, and processes of the tests would inherit it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DRILL_SECONDS = 900
 NAME = 'name = "qwen3-specdec"'

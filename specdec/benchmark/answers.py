@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from specdec import atomic
+from specdec import atomic, interrupts
 from specdec.benchmark.client import Client
 from specdec.benchmark.fields import Fields
 from specdec.benchmark.meeting import ALONE
@@ -166,7 +166,7 @@ def ask(
     fields.dropped = list(dropped)
     try:
         with path.open("w", encoding="utf-8") as file:
-            asyncio.run(_within(most_seconds, _ask(plan, jobs, file, lane, fields, on_progress)))
+            interrupts.run(_within(most_seconds, _ask(plan, jobs, file, lane, fields, on_progress)))
     except OSError as error:
         raise atomic.unwritable(path, error, remedy="Free some space, or allow writing there") from None
 

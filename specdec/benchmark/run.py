@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specdec import atomic
+from specdec import atomic, interrupts
 from specdec.benchmark.course import Course, RunEvent, Switch
 from specdec.benchmark.meeting import Meeting, Unaccompanied, meet
 from specdec.benchmark.plan import Plan
@@ -70,8 +69,8 @@ def run(
         if interrupted is not None:
             problem = "is shared by several clients, and cannot go on where it was interrupted"
             raise BadInputError("resume", [Mistake("run", plan.run, problem, "Start a new run")])
-        return asyncio.run(_together(plan, folder, on_event))
-    return asyncio.run(Course(plan, folder, interrupted, on_event, Unaccompanied(), switch).execute())
+        return interrupts.run(_together(plan, folder, on_event))
+    return interrupts.run(Course(plan, folder, interrupted, on_event, Unaccompanied(), switch).execute())
 
 
 async def _together(plan: Plan, folder: Path, on_event: Callable[[RunEvent], None]) -> RunManifest:

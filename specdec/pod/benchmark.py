@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specdec import __version__, atomic
+from specdec import __version__, atomic, interrupts
 from specdec.benchmark import run as exact
 from specdec.benchmark.course import RunEvent, Switch
 from specdec.benchmark.plan import Plan, new_run_id
@@ -78,7 +78,7 @@ def measure(
             wait_for_services(settings.services, seconds=settings.wait_seconds)
         else:
             # However long it takes: there may be no nodes yet.
-            asyncio.run(turns.serve(settings.experiment.baseline.name, patiently=True))
+            interrupts.run(turns.serve(settings.experiment.baseline.name, patiently=True))
             # Phases belong together, so that an earlier pod's are measured again.
             earlier = None
         if settings.share.index:

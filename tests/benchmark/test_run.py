@@ -218,8 +218,12 @@ def test_run_ids_sort_and_differ() -> None:
     assert all(re.fullmatch(r"\d{8}T\d{6}Z-[0-9a-f]{6}", name) for name in ids)
 
 
-def _bench(*arguments: str, cwd: Path, file_limit: int | None = None) -> subprocess.Popen[str]:
+def _bench(
+    *arguments: str, cwd: Path, file_limit: int | None = None, in_background: bool = False
+) -> subprocess.Popen[str]:
     code = "from specdec.cli import main; main()"
+    if in_background:
+        code = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); {code}"
     if file_limit is not None:
         code = (
             f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({file_limit}, {file_limit}));"
@@ -235,8 +239,14 @@ def _bench(*arguments: str, cwd: Path, file_limit: int | None = None) -> subproc
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "a supervisor"])
-def test_a_run_that_is_ended_keeps_what_is_done(start: Start, tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "in_background"),
+    [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)],
+    ids=["Ctrl-C", "a supervisor", "a supervisor, with SIGINT ignored"],
+)
+def test_a_run_that_is_ended_keeps_what_is_done(
+    start: Start, tmp_path: Path, number: signal.Signals, in_background: bool
+) -> None:
     server, url = start(Settings(ttft=0.01, step=0.02, per_step=Uniform(1, 1)))
     process = _bench(
         "bench",
@@ -251,6 +261,7 @@ def test_a_run_that_is_ended_keeps_what_is_done(start: Start, tmp_path: Path, nu
         "--out",
         "runs",
         cwd=tmp_path,
+        in_background=in_background,
     )
     deadline = time.monotonic() + 20
     while len(server.truths) < 5 and time.monotonic() < deadline:
@@ -260,6 +271,7 @@ def test_a_run_that_is_ended_keeps_what_is_done(start: Start, tmp_path: Path, nu
     assert process.returncode == 130, err
     assert "Traceback" not in err
     (folder,) = (tmp_path / "runs").iterdir()
+    assert f"to go on with it: specdec bench --resume runs/{folder.name}" in err
     manifest = RunManifest.from_json((folder / "manifest.json").read_text())
     records = list(read_records(folder / "records.jsonl"))
     assert manifest.status == "interrupted"
