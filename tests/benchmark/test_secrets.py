@@ -202,6 +202,8 @@ def test_the_first_question_tells_already(status: str, words: str, server: Serve
         ("certificate verify failed: certificate has expired", "expired"),
         ("certificate verify failed: certificate is not yet valid", "clocks"),
         ("[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)", "http://"),
+        ("no answer, and no TLS within 10 s", "write http://"),
+        ("HTTP 400: The plain HTTP request was sent to HTTPS port", "write https://"),
         ("no connection to a: Connection refused", "Start it"),
         ("no connection to a: Name or service not known", "name of the host"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 import trustme
 
+from specdec.benchmark.client import Timeouts
 from specdec.errors import SpecdecError
 from specdec.golden.settings import Settings
 
@@ -137,6 +139,19 @@ def test_what_cannot_be_trusted_gets_its_own_remedy(
     with pytest.raises(SpecdecError) as refused:
         measure(plan)
     assert remedy in f"{refused.value} {refused.value.remedy}"
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["it answers", "it waits for more"])
+def test_https_to_a_server_without_tls_gets_its_own_remedy(
+    silent: bool, start: Start, make_plan: MakePlan, measure: Measure
+) -> None:
+    with socket.create_server((HOST, 0)) as listening:
+        port = listening.getsockname()[1] if silent else urlsplit(start(Settings())[1]).port
+        url = f"https://{HOST}:{port}/v1"
+        plan = make_plan({"baseline": url}, count=2, timeouts=Timeouts(connect=0.5))
+        with pytest.raises(SpecdecError) as refused:
+            measure(plan)
+    assert "write http://" in (refused.value.remedy or "")
 
 
 def test_insecure_trusts_anything_and_the_manifest_says_so(
