@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, cast
 
 from specdec.analysis.verdict import TokenCost
 from specdec.catalog.prices import NodePrice
@@ -14,6 +15,8 @@ from specdec.runs.manifest import SERVER_PRICE
 from specdec.runs.record import RequestRecord
 
 if TYPE_CHECKING:
+    from specdec.analysis.advice import WindowAdvice
+    from specdec.analysis.verdict import Verdict
     from specdec.runs.manifest import RunManifest
 
 SECONDS_PER_HOUR = 3600
@@ -46,9 +49,11 @@ def spent(record: RequestRecord, *, stall: float, total: float) -> float:
     return max(heard, record.closed or 0.0)
 
 
-def own_price(manifest: RunManifest) -> NodePrice | None:
-    """The price that the user gave for each server of a run (``specdec bench --usd-per-hour``), or None."""
+def own_price(manifest: RunManifest, variant: str) -> NodePrice | None:
+    """The price that the user gave for a variant's server (``--usd-per-hour``), or None."""
     price = manifest.environment.get(SERVER_PRICE)
+    if isinstance(price, dict):
+        price = cast("dict[str, Any]", price).get(variant)
     if not isinstance(price, (int, float)) or not 0 < price < inf:
         return None
     return NodePrice(
@@ -59,6 +64,41 @@ def own_price(manifest: RunManifest) -> NodePrice | None:
         source="given with --usd-per-hour",
         date=None,
     )
+
+
+def by_price(prices: Iterable[tuple[str, NodePrice]]) -> list[tuple[NodePrice, list[str]]]:
+    """Each price once, with the variants that it is of."""
+    groups: dict[NodePrice, list[str]] = {}
+    for variant, price in prices:
+        groups.setdefault(price, []).append(variant)
+    return list(groups.items())
+
+
+def usd_at(verdict: Verdict, advice: WindowAdvice, window: int | None) -> float | None:
+    """Predicted US dollars per million output tokens at a window, for the share of the node that is used.
+
+    The cost that was measured at the first measured window, with the time per token that the curve gives
+    instead of that window's: TTFT and requests in flight stay what they were. None without a price.
+
+    Args:
+        verdict: of the run.
+        advice: for one test case or the mix, in which every test case weighs the same.
+        window: on the advice's curve; None for no speculation, whose cost was measured.
+    """
+    variant = verdict.baselines[0] if window is None else advice.variants[0]
+    costs = [
+        m.cost
+        for m in verdict.measurements
+        if m.cost is not None and m.variant == variant and advice.test_case in (None, m.test_case)
+    ]
+    if not costs:
+        return None
+    usd = fmean(cost.share_usd for cost in costs)
+    if window is None:
+        return usd
+    tpot = {point.window: point.tpot for point in advice.curve}
+    usd_per_second = costs[0].share_usd * costs[0].tokens_per_second / costs[0].in_flight
+    return usd + usd_per_second * (tpot[window] - tpot[advice.measured_windows[0]])
 
 
 def token_cost(

@@ -13,7 +13,7 @@ from specdec.analysis.acceptance import acceptance, reports_proposals
 from specdec.analysis.advice import WindowAdvice
 from specdec.analysis.arms import unlike_arms
 from specdec.analysis.conventions import convention_of, is_local, strangers
-from specdec.analysis.cost import in_flight, own_price, spent, token_cost
+from specdec.analysis.cost import by_price, in_flight, own_price, spent, token_cost
 from specdec.analysis.drafts import compare_drafts
 from specdec.analysis.load import judge_loads, read_together
 from specdec.analysis.load_windows import windows_over_load
@@ -129,7 +129,12 @@ class RunJudge:
         self.convention = convention or convention_of(manifest)
         self.experiment = None if self.strangers else manifest.configured
         seen = None if self.experiment is None else self.experiment.price(self.experiment.regions[0])
-        self.price = price or own_price(manifest) or (None if self.local else seen)
+        seen = None if self.local else seen
+        self.prices = {
+            name: found
+            for name in manifest.variants
+            if (found := price or own_price(manifest, name) or seen) is not None
+        }
         sent = [record for record in records if not record.warmup]
         self.all = [record for record in sent if record.lane == EXACT]
         self.ok = list(measured(self.all))
@@ -221,7 +226,7 @@ class RunJudge:
             windows=windows,
             drafts=compare_drafts(windows, self.convention),
             rooflines=() if self.local else self.rooflines(measurements),
-            price=self.price,
+            prices=tuple(self.prices.items()),
             convention=self.convention.name,
             environment=self.manifest.environment,
             sources=self.source_list(),
@@ -251,12 +256,12 @@ class RunJudge:
         records = self.of(variant, case)
         outcomes = Counter(record.outcome for record in self.by_row.get((variant, case), ()))
         cost = None
-        if self.price is not None:
+        if variant in self.prices:
             cost = token_cost(
                 records,
                 lost_seconds=self.lost_seconds(variant, case),
                 mean_in_flight=self.in_flight[variant],
-                price=self.price,
+                price=self.prices[variant],
                 node_share=self.node_share(variant),
             )
         return Measurement(
@@ -401,17 +406,11 @@ class RunJudge:
             said = "server-per-request" if self.told[name] else source or "not known"
             rows.append((f"tokens per step of {name}", said))
         rows.append(("step arithmetic", f"{self.convention.name}: {self.convention.source}"))
-        if self.price is not None:
-            date = f", {self.price.date}" if self.price.date else ""
-            rows.append(
-                (
-                    "price",
-                    (
-                        f"{self.price.usd_per_hour:g} USD an hour ({self.price.purchase}):"
-                        f" {self.price.source}{date}"
-                    ),
-                )
-            )
+        for price, names in by_price(self.prices.items()):
+            whose = "" if len(names) == len(self.manifest.variants) else f" of {', '.join(names)}"
+            date = f", {price.date}" if price.date else ""
+            said = f"{price.usd_per_hour:g} USD an hour ({price.purchase}): {price.source}{date}"
+            rows.append((f"price{whose}", said))
         return tuple(rows)
 
 

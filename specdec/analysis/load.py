@@ -193,7 +193,7 @@ class _Loads:
             strains = [self.objective.strain(record) for record in sent]
             kept = sum(value <= 1 for value in strains) / len(strains)
             strain = quantile(strains, self.objective.share)
-        price, share = self.first.price, self.first.node_share(variant)
+        price, share = self.first.prices.get(variant), self.first.node_share(variant)
         points = self.first.manifest.points
         return Served(
             variant=variant,

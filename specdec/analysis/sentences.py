@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from specdec.analysis.cost import by_price
 from specdec.analysis.seams import seam_caveats
 from specdec.analysis.significance import MARGIN
 from specdec.analysis.verdict import Comparison, Overall, PairedRatio, ReasonCode, Verdict
@@ -353,17 +354,21 @@ _PRICE = "give bench --usd-per-hour, or set cost.node_usd_per_hour in the experi
 
 
 def _about_money(verdict: Verdict, local: bool) -> Iterator[str]:
-    price = verdict.price
+    names = [*verdict.baselines, *verdict.speculative]
+    priced = dict(verdict.prices)
+    missing = [name for name in names if name not in priced]
+    seen = [price for price, _ in by_price(verdict.prices) if price.purchase != "experiment"]
     if local:
         yield (
             "Measured on this machine, not on the accelerator: the method carries over, the figures do not,"
             " and no price applies."
         )
-    elif price is None:
-        yield f"No price is known for this node; {_PRICE}."
-    elif price.purchase != "experiment":
-        seen = f"{price.purchase} in {price.region} ({price.date})"
-        yield f"Costs use a price seen for {seen}, not on your bill; {_PRICE}."
+    elif missing:
+        whose = "this node" if len(missing) == len(names) else f"the server of {', '.join(missing)}"
+        yield f"No price is known for {whose}; {_PRICE}."
+    for price in () if local else seen:
+        where = f"{price.purchase} in {price.region} ({price.date})"
+        yield f"Costs use a price seen for {where}, not on your bill; {_PRICE}."
 
 
 def too_few(prompts: Mapping[str, int]) -> str | None:

@@ -419,7 +419,7 @@ class Verdict:
             that too.
         classes, overall, windows, drafts, rooflines: see their types. for each draft, ``windows`` has every
             test case and then the mix.
-        price: what ``TokenCost`` is made of; None if no price applies to this run.
+        prices: what ``TokenCost`` is made of, (variant, price) pairs; a variant without a price is left out.
         convention: name of the step arithmetic.
         environment: as the manifest gives it.
         sources: what each kind of number was taken from, (number, source) pairs.
@@ -449,7 +449,7 @@ class Verdict:
     windows: tuple[WindowAdvice, ...]
     drafts: tuple[DraftRow, ...]
     rooflines: tuple[Roofline, ...]
-    price: NodePrice | None
+    prices: tuple[tuple[str, NodePrice], ...]
     convention: str
     environment: dict[str, Any]
     sources: tuple[tuple[str, str], ...]

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from specdec import console, interrupts
 from specdec.commands import as_given, bench_plan, resuming, text_checks
-from specdec.commands.options import Number, NumberList, objective_options, out_option
+from specdec.commands.options import Number, NumberList, objective_options, out_option, price_option
 from specdec.commands.request_options import changes as request_changes
 from specdec.commands.request_options import request_options
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
@@ -162,11 +162,7 @@ _DEFAULTS = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
     metavar="NAME=K",
     help="Window of a target, for specdec tune; may be given again.",
 )
-@click.option(
-    "--usd-per-hour",
-    type=Number(0, 1e6, min_open=True),
-    help="What each server costs, for the cost of a token.",
-)
+@price_option
 @click.option("--model", help="Model to ask for; else what the server serves.")
 @request_options
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Fixes order and arrivals.  [default: 1]")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specdec.commands import load_options
+from specdec.commands.options import prices_of
 from specdec.commands.request_options import changes as request_changes
 from specdec.errors import BadInputError, Mistake
 
@@ -90,7 +91,7 @@ def plan_of(told: list[tuple[str, str, str | None]], given: dict[str, Any]) -> P
         ),
     )
     plan = dataclasses.replace(plan, targets=_with_windows(plan.targets, given["windows"]))
-    plan = _priced(plan, given["usd_per_hour"])
+    plan = _priced(plan, given["prices"])
     plan = _recorded(plan, given["prompts"], {name: given[name] for name in ("ttft_ms", "tpot_ms")})
     load_options.say_what_queues(plan)
     return plan.only(given["test_cases"]) if given["test_cases"] else plan
@@ -127,12 +128,15 @@ def _with_windows(targets: tuple[Target, ...], windows: tuple[str, ...]) -> tupl
     )
 
 
-def _priced(plan: Plan, usd_per_hour: float | None) -> Plan:
+def _priced(plan: Plan, texts: tuple[str, ...]) -> Plan:
     from specdec.runs.manifest import SERVER_PRICE
 
-    if usd_per_hour is None:
+    prices = prices_of(texts, [target.variant for target in plan.targets])
+    if not prices:
         return plan
-    return dataclasses.replace(plan, environment={**plan.environment, SERVER_PRICE: usd_per_hour})
+    alike = len(prices) == len(plan.targets) and len(set(prices.values())) == 1
+    price = next(iter(prices.values())) if alike else prices
+    return dataclasses.replace(plan, environment={**plan.environment, SERVER_PRICE: price})
 
 
 _FITTED = ("prompts", "output_tokens", "temperature")

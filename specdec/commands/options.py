@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from specdec.errors import BadInputError, Mistake
+
 if TYPE_CHECKING:
     from specdec.experiment.fields import Experiment
+
+
+MOST_USD = 1e6
+"""Dollars an hour above which a price is taken for a slip."""
 
 
 class Number(click.FloatRange):
@@ -120,6 +126,51 @@ target_option = click.option(
     metavar="NAME=URL",
     help="Where a variant of the run is reached now; may be given again.  [default: the run's own]",
 )
+
+price_option = click.option(
+    "--usd-per-hour",
+    "prices",
+    multiple=True,
+    metavar="[NAME=]USD",
+    help="What a server costs per hour, for the cost of a token: of every target, or of the one named; may be"
+    " given again.",
+)
+
+
+def prices_of(texts: tuple[str, ...], variants: Sequence[str]) -> dict[str, float]:
+    """What ``--usd-per-hour`` says of each variant, US dollars an hour.
+
+    Args:
+        texts: as given; one without a name holds for every variant that is not named.
+        variants: names that there are.
+
+    Raises:
+        BadInputError: no such variant, no price, or two for the same.
+    """
+    remedy = f"Write USD, or NAME=USD with one of {', '.join(variants)}"
+    named: dict[str, float] = {}
+    mistakes: list[Mistake] = []
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        try:
+            usd = float(number)
+        except ValueError:
+            usd = 0.0
+        if name and name not in variants:
+            mistakes.append(Mistake("--usd-per-hour", text, "names no target", remedy))
+        elif not 0 < usd <= MOST_USD:
+            problem = f"is not a price above 0, at most {MOST_USD:g}"
+            mistakes.append(Mistake("--usd-per-hour", text, problem, remedy))
+        elif name in named:
+            problem = f"is a second price of {name or 'all'}"
+            mistakes.append(Mistake("--usd-per-hour", text, problem, "Give one"))
+        else:
+            named[name] = usd
+    if mistakes:
+        raise BadInputError("command line", mistakes)
+    every = named.pop("", None)
+    return {name: price for name in variants if (price := named.get(name, every)) is not None}
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from specdec import console
-from specdec.commands.options import json_option, objective_options, runs_option
+from specdec.commands.options import json_option, objective_options, price_option, prices_of, runs_option
 from specdec.errors import EXIT_FAILED, EXIT_OK, BadInputError, Mistake
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     metavar="FILE.csv",
     help="Also write every measured request as a row of a table.",
 )
+@price_option
 @objective_options
 @json_option
 def command(
@@ -63,6 +64,7 @@ def command(
     renames: tuple[str, ...],
     fail_on_regression: bool,
     requests: Path | None,
+    prices: tuple[str, ...],
     ttft_ms: float | None,
     tpot_ms: float | None,
     as_json: bool,
@@ -96,7 +98,7 @@ def command(
     if unfinished and stack is None and not names:
         names = (str(newest(runs)),)
     folders = [find(name, runs=runs, stack=stack, region=region) for name in names or (None,)]
-    _require_fitting(len(folders), renames, requests, failing=fail_on_regression)
+    _require_fitting(len(folders), renames, requests, prices, failing=fail_on_regression)
     if len(folders) == 2:
         worse = _two(folders[0], folders[1], runs, _mapping(renames), as_json, decidable=fail_on_regression)
         return EXIT_FAILED if worse and fail_on_regression else EXIT_OK
@@ -104,7 +106,7 @@ def command(
         _write_requests(folders[0], requests)
     options = {"ttft_ms": ttft_ms, "tpot_ms": tpot_ms}
     limits = {name: limit for name, limit in options.items() if limit is not None}
-    return _one(folders[0], limits, unfinished, as_json)
+    return _one(folders[0], limits, prices, unfinished, as_json)
 
 
 def _require_here(names: tuple[str, ...], stack: str | None) -> None:
@@ -128,11 +130,18 @@ def _watch(name: str | None, runs: Path, port: int | None) -> int:
     return EXIT_OK
 
 
-def _one(folder: Path, limits: dict[str, float], unfinished: bool, as_json: bool) -> int:
+def _one(
+    folder: Path, limits: dict[str, float], prices: tuple[str, ...], unfinished: bool, as_json: bool
+) -> int:
     from specdec.report import terminal, write
 
     with console.progress(f"judging {folder}"):
-        written = write(folder, limits, unfinished=unfinished)
+        written = write(
+            folder,
+            limits,
+            prices=lambda variants: prices_of(prices, variants),
+            unfinished=unfinished,
+        )
     if as_json:
         console.show_json(written.numbers.read_text(encoding="utf-8"))
     else:
@@ -149,7 +158,9 @@ def _without_a_success(verdict: Verdict) -> list[str]:
     return [variant for variant in (*verdict.baselines, *verdict.speculative) if variant not in succeeded]
 
 
-def _require_fitting(runs: int, renames: tuple[str, ...], requests: Path | None, *, failing: bool) -> None:
+def _require_fitting(
+    runs: int, renames: tuple[str, ...], requests: Path | None, prices: tuple[str, ...], *, failing: bool
+) -> None:
     mistakes: list[Mistake] = []
     if renames and runs != 2:
         mistakes.append(
@@ -159,6 +170,9 @@ def _require_fitting(runs: int, renames: tuple[str, ...], requests: Path | None,
         mistakes.append(Mistake("--fail-on-regression", None, "needs two runs", "Name both, or leave it out"))
     if requests is not None and runs != 1:
         mistakes.append(Mistake("--requests", str(requests), "needs exactly one run", "Name one run"))
+    if prices and runs != 1:
+        problem = "needs exactly one run"
+        mistakes.append(Mistake("--usd-per-hour", " ".join(prices), problem, "Name one run"))
     if mistakes:
         raise BadInputError("command line", mistakes)
 

@@ -62,6 +62,7 @@ def command(
     Exit codes: 0 done; 1 the run did not complete or cannot tell; 2 wrong input; 4 this machine cannot sweep
     now; 130 interrupted, what was measured until then is kept.
     """  # noqa: D301 (click reads the backspace itself as: keep these lines)
+    from specdec.analysis.cost import usd_at
     from specdec.analysis.judge import judge
     from specdec.runs.find import find
     from specdec.runs.folder import read_run
@@ -87,6 +88,15 @@ def command(
         parts: dict[str, Any] = {
             "run": verdict.run,
             "windows": [dataclasses.asdict(advice) for advice in verdict.windows],
+            "usd_per_million": [
+                {
+                    "draft": mix.draft,
+                    "off": usd_at(verdict, mix, None),
+                    "recommended": usd_at(verdict, mix, mix.recommended),
+                }
+                for mix in verdict.windows
+                if mix.test_case is None and verdict.prices
+            ],
             "drafts": [dataclasses.asdict(row) for row in verdict.drafts],
             "windows_over_load": [
                 dataclasses.asdict(row) for row in (verdict.loads.windows if verdict.loads else ())
@@ -170,6 +180,7 @@ def _plan(run: Run, verdict: Verdict, compile_hours: float | None) -> tuple[Any,
     steps: list[Any] = []
     for mix in (advice for advice in verdict.windows if advice.test_case is None):
         busy = loaded_seconds([record for record in run.records if record.variant == mix.variants[0]])
+        price = dict(verdict.prices).get(mix.variants[0])
         hours = COMPILE_HOURS if compile_hours is None else compile_hours
-        steps.extend(plan_sweep(mix, bench_hours=busy / 3600, compile_hours=hours, price=verdict.price))
+        steps.extend(plan_sweep(mix, bench_hours=busy / 3600, compile_hours=hours, price=price))
     return tuple(steps)

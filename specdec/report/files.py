@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -24,7 +24,7 @@ from specdec.report.content import Content
 from specdec.report.numbers import Trace
 from specdec.runs import answers
 from specdec.runs.folder import Run, read_run
-from specdec.runs.manifest import MANIFEST, RunManifest
+from specdec.runs.manifest import MANIFEST, SERVER_PRICE, RunManifest
 from specdec.runs.renamed import renamed
 from specdec.runs.unfinished import read_unfinished
 from specdec.text import json_of
@@ -65,7 +65,13 @@ class WrittenChange:
     regressions: tuple[Regression, ...]
 
 
-def write(folder: Path, limits: Mapping[str, float] | None = None, *, unfinished: bool = False) -> Written:
+def write(
+    folder: Path,
+    limits: Mapping[str, float] | None = None,
+    *,
+    prices: Callable[[Sequence[str]], Mapping[str, float]] = lambda _: {},
+    unfinished: bool = False,
+) -> Written:
     """Judges the run in ``folder`` and writes its report beside the records.
 
     The files are a function of the run and the limits: written again, they are the same byte for byte.
@@ -73,6 +79,8 @@ def write(folder: Path, limits: Mapping[str, float] | None = None, *, unfinished
     Args:
         folder: of the run.
         limits: of the objective in place of the run's own, as ``[objective]`` has them.
+        prices: given the variants, what an hour of each one's server costs, US dollars, in place of the run's
+            own prices; a variant that is left out keeps its own.
         unfinished: whether a run without a manifest is reported too, as an interrupted one.
 
     Raises:
@@ -84,6 +92,13 @@ def write(folder: Path, limits: Mapping[str, float] | None = None, *, unfinished
     if limits:
         objective: dict[str, Any] = {**(manifest.configuration.get("objective") or {}), **limits}
         manifest = replace(manifest, configuration={**manifest.configuration, "objective": objective})
+    told = prices(list(manifest.variants))
+    if told:
+        before = manifest.environment.get(SERVER_PRICE)
+        plain = cast("dict[str, Any]", before) if isinstance(before, dict) else None
+        kept = dict.fromkeys(manifest.variants, before) if plain is None else plain
+        environment = {**manifest.environment, SERVER_PRICE: {**kept, **told}}
+        manifest = replace(manifest, environment=environment)
     verdict = judge(
         manifest,
         run.records,

@@ -255,7 +255,7 @@ def _notes(verdict: Verdict) -> list[str]:
 
 def _money(verdict: Verdict) -> Iterator[str]:
     """What a million output tokens cost, where a price is known."""
-    if verdict.price is None or verdict.status != "complete" or verdict.loads is not None:
+    if not verdict.prices or verdict.status != "complete" or verdict.loads is not None:
         return
     spans: list[str] = []
     for variant in (*verdict.baselines, *verdict.speculative):

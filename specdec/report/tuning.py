@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from specdec import console
 from specdec.analysis.advice import DraftRow, WindowAdvice, WindowPoint
+from specdec.analysis.cost import usd_at
 from specdec.analysis.load_verdict import LoadWindow, WindowsOverLoad
 from specdec.analysis.sweep_plan import SweepStep
 from specdec.analysis.verdict import Verdict
+from specdec.report.numbers import dollars
 from specdec.text import listed
 
 
@@ -25,6 +27,7 @@ def lines(verdict: Verdict, plan: Sequence[SweepStep]) -> Iterator[str]:
         yield ""
         yield f"Mix: {mix.says}."
         yield ""
+        yield from _money(verdict, mix)
         yield console.table(_CURVE, [_point(point) for point in mix.curve])
         yield ""
     for row in verdict.loads.windows if verdict.loads else ():
@@ -37,6 +40,18 @@ def lines(verdict: Verdict, plan: Sequence[SweepStep]) -> Iterator[str]:
         yield ""
     if plan:
         yield from _plan(plan)
+
+
+def _money(verdict: Verdict, mix: WindowAdvice) -> Iterator[str]:
+    """What a million output tokens cost without speculation and at the recommended window."""
+    off, best = usd_at(verdict, mix, None), usd_at(verdict, mix, mix.recommended)
+    parts = [] if off is None else [f"{dollars(off)} without speculation"]
+    if mix.recommended is not None and best is not None:
+        how = "measured" if mix.recommended == mix.measured_windows[0] else "predicted"
+        parts.append(f"{dollars(best)} at window {mix.recommended} ({how})")
+    if parts:
+        yield f"A million output tokens cost {' and '.join(parts)}, at this run's load."
+        yield ""
 
 
 _LEGEND = """a: chance that a proposal is kept. c: cost of one more window position; like step cost, in plain

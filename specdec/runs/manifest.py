@@ -24,7 +24,8 @@ STARTED = "started.json"
 """A manifest as far as it is known at the start, there until ``manifest.json`` is: what a killed run was."""
 
 SERVER_PRICE = "server_usd_per_hour"
-"""Entry of ``environment``: what each server costs, where the user said so."""
+"""Entry of ``environment``: what servers cost an hour, where the user said so: a number for all of them, or
+an object of numbers by variant."""
 
 SCHEMA = 1
 

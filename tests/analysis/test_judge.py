@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from specdec.analysis.conventions import convention_of
+from specdec.analysis.cost import usd_at
 from specdec.analysis.judge import judge
 from specdec.analysis.verdict import Verdict
 from specdec.catalog.conventions import NXDI_FUSED, TEXTBOOK
@@ -278,7 +279,7 @@ def test_a_model_of_ones_own_has_a_roof_too() -> None:
 def test_a_configuration_of_another_version_gives_no_price_and_no_roof() -> None:
     odd = configuration() | {"unheard_of": 1}
     found = verdict(plain("easy") + fast("easy"), configuration=odd, price=None)
-    assert found.price is None
+    assert not found.prices
     assert found.rooflines == ()
 
 
@@ -289,10 +290,30 @@ def test_a_run_on_this_machine_has_no_price_and_no_roof() -> None:
         environment={"engine": {"name": "llama.cpp"}},
         price=None,
     )
-    assert found.price is None
+    assert not found.prices
     assert found.rooflines == ()
     assert found.convention == "textbook"
     assert any("on this machine" in caveat for caveat in found.caveats)
+
+
+def test_what_a_token_costs_at_a_window() -> None:
+    found = verdict(plain("easy") + fast("easy", window=5), configuration=configuration(), price=PRICE)
+    (mix,) = (advice for advice in found.windows if advice.test_case is None)
+    costs = {m.variant: m.cost for m in found.measurements}
+    base, own = costs["baseline"], costs["fast"]
+    assert base is not None
+    assert own is not None
+    assert usd_at(found, mix, None) == base.share_usd
+    measured = mix.measured_windows[0]
+    assert usd_at(found, mix, measured) == pytest.approx(own.share_usd)
+    # The rest of the request is paid as before: only the time per token changes.
+    best = min(mix.curve, key=lambda point: point.tpot)
+    at = {point.window: point.tpot for point in mix.curve}
+    seconds = own.in_flight / own.tokens_per_second + best.tpot - at[measured]
+    share = own.share_usd / own.node_usd
+    expected = share * PRICE.usd_per_hour * 1e6 * seconds / (3600 * own.in_flight)
+    assert usd_at(found, mix, best.window) == pytest.approx(expected)
+    assert usd_at(replace(found, measurements=()), mix, None) is None
 
 
 def test_convention_follows_the_serving_stack() -> None:

@@ -118,6 +118,28 @@ def test_a_window_and_a_price_without_an_experiment(server: Server, tmp_path: Pa
     assert "A million output tokens cost, by test case: $" in report.stdout
 
 
+def test_servers_may_cost_differently(server: Server, tmp_path: Path) -> None:
+    _, manifest = bench(server, tmp_path, "--usd-per-hour", "10", "--usd-per-hour", "speculative=30")
+    assert manifest["environment"]["server_usd_per_hour"] == {"baseline": 10.0, "speculative": 30.0}
+
+    def costs(*more: str) -> dict[str, float]:
+        shown = specdec("report", "--json", *more, cwd=tmp_path)
+        assert shown.returncode == 0, shown.stderr
+        numbers = json.loads(shown.stdout)["numbers"]
+        own = [number for number in numbers if number["key"].startswith("share_usd/")]
+        return {number["key"].split("/")[1]: number["value"] for number in own}
+
+    before, after = costs(), costs("--usd-per-hour", "speculative=60")
+    assert after["baseline"] == before["baseline"]
+    assert after["speculative"] == pytest.approx(2 * before["speculative"])
+    page = next(tmp_path.glob("runs/*/report.md")).read_text().replace("\\", "")
+    assert "(baseline): $10 per hour" in page
+    assert "(speculative): $60 per hour" in page
+    refused = specdec("report", "--usd-per-hour", "other=3", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "names no target" in refused.stderr
+
+
 @pytest.mark.parametrize(
     "window", ["7", "baseline=7", "other=7", "speculative=0", "speculative=x", "speculative=²"]
 )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from specdec import plots
+from specdec.analysis.cost import by_price
 from specdec.analysis.verdict import Measurement
+from specdec.catalog.prices import NodePrice
 from specdec.report.content import Cell, Section, Table, cell, columns
 from specdec.report.numbers import Number, count, decimals, dollars
 from specdec.report.parts.speculation import roofline
@@ -12,24 +16,21 @@ from specdec.report.parts.view import Evidence, Page, View
 
 def cost(view: View) -> Section | None:
     """Dollars per million output tokens, and the roofline."""
-    price = view.verdict.price
+    prices = by_price(view.verdict.prices)
     roof = roofline(view)
-    if price is None:
+    if not prices:
         text = (
             "No price applies to this run, so no cost is given. To have one, give bench --usd-per-hour, or"
             " set cost.node_usd_per_hour in the experiment."
         )
         return Section("cost", "What a token costs", (text,), tables=(roof,) if roof else ())
-    region = f" in {price.region}" if price.region else ""
-    seen = f", {price.date}" if price.date else ""
     texts = [
-        f"Price of one {price.instance_type}: ${price.usd_per_hour:,.4g} per hour ({price.purchase}{region};"
-        f" {price.source}{seen}). Share: the part of the node whose devices the variant has. Whole node: as"
-        " if the rest stood idle and were paid for. Both at the throughput of this run, so at its"
-        " number of requests in flight; more requests make a token cheaper."
+        *(_price(price, names if len(prices) > 1 else []) for price, names in prices),
+        "Share: the part of the node whose devices the variant has. Whole node: as if the rest stood idle and"
+        " were paid for. Both at the throughput of this run, so at its number of requests in flight; more"
+        " requests make a token cheaper.",
     ]
-    if price.disputed:
-        texts.append(f"This price is in doubt: {price.disputed}.")
+    texts += [f"This price is in doubt: {price.disputed}." for price, _ in prices if price.disputed]
     (pictures, tables), folds = view.paged(lambda page: _by_case(view, page), "Cost by test case")
     return Section(
         "cost",
@@ -38,6 +39,16 @@ def cost(view: View) -> Section | None:
         pictures=pictures,
         tables=(*tables, *([roof] if roof else [])),
         folds=folds,
+    )
+
+
+def _price(price: NodePrice, names: Sequence[str]) -> str:
+    region = f" in {price.region}" if price.region else ""
+    seen = f", {price.date}" if price.date else ""
+    whose = f" ({', '.join(names)})" if names else ""
+    return (
+        f"Price of one {price.instance_type}{whose}: ${price.usd_per_hour:,.4g} per hour"
+        f" ({price.purchase}{region}; {price.source}{seen})."
     )
 
 
