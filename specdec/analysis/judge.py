@@ -18,6 +18,7 @@ from specdec.analysis.drafts import compare_drafts
 from specdec.analysis.load import judge_loads, read_together
 from specdec.analysis.load_windows import windows_over_load
 from specdec.analysis.phases import phase_levels
+from specdec.analysis.progress import progress_of
 from specdec.analysis.roofline import roofline
 from specdec.analysis.rows import Rows, RowSource, class_summaries, compare_rows, overall, row_sources
 from specdec.analysis.sampled import SampledTest, compared_in
@@ -81,7 +82,8 @@ def judge(
     exact = [record for record in own if record.lane == EXACT]
     loads = sorted({record.load for record in exact if not record.warmup})
     if len(loads) < 2:
-        return RunJudge(manifest, own, convention, price, rejoined, sampled).verdict()
+        verdict = RunJudge(manifest, own, convention, price, rejoined, sampled).verdict()
+        return replace(verdict, progress=progress_of(manifest, own))
     judges = {
         load: RunJudge(
             manifest,
@@ -106,6 +108,7 @@ def judge(
         caveats=(*load_verdict.caveats, *lowest.caveats),
         load=loads[0],
         loads=load_verdict,
+        progress=progress_of(manifest, own),
     )
 
 

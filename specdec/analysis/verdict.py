@@ -14,6 +14,7 @@ from specdec.analysis.advice import WindowAdvice as WindowAdvice
 from specdec.analysis.advice import WindowPoint as WindowPoint
 from specdec.analysis.load_verdict import LoadVerdict as LoadVerdict
 from specdec.analysis.phases import PhaseLevel as PhaseLevel
+from specdec.analysis.progress import Progress as Progress
 from specdec.analysis.sampled import SampledTest as SampledTest
 from specdec.analysis.self_check_verdict import SelfCheck as SelfCheck
 
@@ -430,6 +431,7 @@ class Verdict:
         phases: of a run that serves one variant after the other; else empty.
         sampled: tests of short answers above temperature 0, where such were asked for.
         self_check: the baseline against itself; None where the run did not measure that.
+        progress: how far the run came; None for a complete one.
     """
 
     run: str
@@ -459,6 +461,7 @@ class Verdict:
     phases: tuple[PhaseLevel, ...] = ()
     sampled: tuple[SampledTest, ...] = ()
     self_check: SelfCheck | None = None
+    progress: Progress | None = None
 
     def measurement(self, variant: str, test_case: str) -> Measurement | None:
         """The measurement of one variant on one test case, if there is one."""

@@ -29,7 +29,7 @@ from specdec.benchmark.resume import earlier, plan_settings, span
 from specdec.benchmark.served import all_served, served
 from specdec.benchmark.turn import Turn
 from specdec.errors import SpecdecError
-from specdec.runs.manifest import MANIFEST, STARTED, RunManifest, Status
+from specdec.runs.manifest import MANIFEST, REQUESTS, STARTED, RunManifest, Status
 from specdec.runs.phases import PHASES
 from specdec.runs.record import EXACT, RECORDS, SELF_CHECK, RequestRecord
 
@@ -369,4 +369,6 @@ class Course:
         settings = plan_settings(self._plan)
         if self._plan.arrival != "closed":
             settings["latest_send_seconds"] = round(self._latest_send, 6)
+        if self._plan.seconds is None and not self._plan.share.together:
+            settings[REQUESTS] = self._plan.total
         return {"load": settings}

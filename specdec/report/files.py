@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from specdec import __version__, atomic
 from specdec.analysis.compare import Change, compare
+from specdec.analysis.cost import own_price
 from specdec.analysis.judge import judge
 from specdec.analysis.quality import QualityTest, quality_tests, scored
 from specdec.analysis.regression import Regression, regressions
@@ -94,10 +95,8 @@ def write(
         manifest = replace(manifest, configuration={**manifest.configuration, "objective": objective})
     told = prices(list(manifest.variants))
     if told:
-        before = manifest.environment.get(SERVER_PRICE)
-        plain = cast("dict[str, Any]", before) if isinstance(before, dict) else None
-        kept = dict.fromkeys(manifest.variants, before) if plain is None else plain
-        environment = {**manifest.environment, SERVER_PRICE: {**kept, **told}}
+        own = {name: price.usd_per_hour for name in manifest.variants if (price := own_price(manifest, name))}
+        environment = {**manifest.environment, SERVER_PRICE: {**own, **told}}
         manifest = replace(manifest, environment=environment)
     verdict = judge(
         manifest,

@@ -40,7 +40,9 @@ def headline(verdict: Verdict) -> Headline:
     """The headline of a verdict. With several speculative variants it is about the one that helps most."""
     if verdict.status != "complete":
         ended = "failed" if verdict.status == "failed" else f"was {verdict.status}"
-        return Headline(f"This run {ended}: it has numbers, but no verdict.", "")
+        return Headline(
+            f"This run is not finished: it {ended}. It has numbers, but no verdict.", _missing(verdict)
+        )
     if verdict.loads is not None:
         return Headline(short_answer(verdict.loads), _sure_over_load(verdict.loads))
     rows = [row for row in verdict.comparisons if row.best_baseline]
@@ -51,6 +53,15 @@ def headline(verdict: Verdict) -> Headline:
     own = [row for row in rows if row.variant == best]
     name = f"{best}" if len(variants) > 1 else "speculation"
     return Headline(_do(own, name, verdict), _sure(own, verdict))
+
+
+def _missing(verdict: Verdict) -> str:
+    """How far an unfinished run came, and what its report therefore lacks."""
+    lacking = "the comparison, every decision, the cost of a token and window advice are missing"
+    if verdict.progress is None:
+        return sentence(lacking)
+    left = f"{verdict.progress.missing} requests and " if verdict.progress.missing else ""
+    return f"{sentence(verdict.progress.words())} {sentence(left + lacking)}"
 
 
 def _standing(rows: Sequence[Comparison]) -> tuple[int, float]:

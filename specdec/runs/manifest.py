@@ -27,6 +27,10 @@ SERVER_PRICE = "server_usd_per_hour"
 """Entry of ``environment``: what servers cost an hour, where the user said so: a number for all of them, or
 an object of numbers by variant."""
 
+REQUESTS = "requests"
+"""Entry of ``environment["load"]``: requests of the whole plan, warm-up included; absent where time or
+several clients say how many there are."""
+
 SCHEMA = 1
 
 Status = Literal["complete", "interrupted", "failed"]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from specdec.analysis.judge import judge
 from specdec.benchmark.course import RunEvent
 from specdec.benchmark.plan import Plan
 from specdec.benchmark.run import run
@@ -192,7 +193,13 @@ def test_bench_goes_on_with_a_folder(start: Start, tmp_path: Path, number: signa
     if number == signal.SIGTERM:
         assert f"specdec bench --resume runs/{folder.name}" in said
     else:
-        assert read_unfinished(folder).manifest.variants["plain"].get("model") == "golden"
+        killed = read_unfinished(folder)
+        assert killed.manifest.variants["plain"].get("model") == "golden"
+        progress = judge(killed.manifest, killed.records).progress
+        assert progress is not None
+        # Twelve prompts a target, warm-up, and the baseline against itself with its own.
+        assert progress.planned == 24 + 2 * 2 + 12 + 2
+        assert 0 < progress.ended == len(killed.records) < progress.planned
 
     def bench(*more: str) -> subprocess.CompletedProcess[str]:
         # By its id: it lies in the folder that bench writes to.

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from specdec.analysis.judge import judge
+from specdec.analysis.progress import Progress
 from specdec.analysis.verdict import Comparison, Decision, Verdict
 from specdec.report.headline import headline
 from specdec.runs.folder import read_run
@@ -79,6 +80,10 @@ def test_of_several_variants_the_one_that_helps_most(verdict: Verdict) -> None:
 
 def test_no_verdict_without_a_whole_run(verdict: Verdict) -> None:
     top = headline(replace(verdict, status="interrupted"))
-    assert top.do == "This run was interrupted: it has numbers, but no verdict."
-    assert top.sure == ""
+    assert top.do == "This run is not finished: it was interrupted. It has numbers, but no verdict."
+    assert "every decision" in top.sure
+    told = headline(replace(verdict, status="failed", progress=Progress(ended=31, planned=96))).sure
+    assert told.startswith("31 of 96 requests have ended (32%). 65 requests and the comparison,")
+    unknown = headline(replace(verdict, status="failed", progress=Progress(ended=31, planned=None))).sure
+    assert unknown.startswith("31 requests have ended. The comparison,")
     assert headline(replace(verdict, comparisons=())).do == "There is nothing to compare."

@@ -350,11 +350,11 @@ def test_several_speculative_variants_are_told_apart(tmp_path: Path) -> None:
 def test_run_that_did_not_complete_has_no_verdict(tmp_path: Path, status: str, ended: str) -> None:
     made = write(write_run(tmp_path / RUN, records(cases=CASES[:3], tokens=30, repeats=1), status=status))
     text = made.html.read_text(encoding="utf-8")
-    assert f"This run {ended}: it has numbers, but no verdict." in text
+    assert f"This run is not finished: it {ended}. It has numbers, but no verdict." in text
     assert "Speed-up" not in text
     assert "helps" not in text
     assert "45." in text, "what it measured is shown"
-    assert f"This run {ended}" in terminal.render(made.verdict)
+    assert f"it {ended}. It has numbers" in terminal.render(made.verdict)
     assert "helps" not in terminal.render(made.verdict)
 
 

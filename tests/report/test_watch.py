@@ -101,7 +101,7 @@ def test_killed_run_is_reported_without_a_verdict(tmp_path: Path) -> None:
     arguments = ["report", "--runs", str(tmp_path / "runs"), "--unfinished"]
     result = CliRunner().invoke(cli, arguments, standalone_mode=False)
     assert result.return_value == EXIT_FAILED
-    assert "it has numbers, but no verdict" in result.stdout
+    assert "This run is not finished" in result.stdout
     text = (folder / "report.md").read_text(encoding="utf-8")
     assert "it has no manifest.json, so it was killed or is still going on" in text
     run = read_unfinished(folder)
