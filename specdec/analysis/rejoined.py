@@ -15,7 +15,7 @@ from specdec.analysis.pairing import Pair
 from specdec.analysis.parity import NEAR_TIE, sooner
 from specdec.analysis.verdict import Interval, Parity, ParityState
 from specdec.rejoin.store import Followed
-from specdec.rejoin.walk import Walk
+from specdec.rejoin.walk import FINE_TIE, Swap, Walk
 
 ENOUGH = 1000
 """Tokens that a verdict is to rest on. One wrong token in 200 goes unseen in 1,000 with a chance under 1%."""
@@ -24,6 +24,10 @@ MOST_GAP = 1.0
 """Sum of gaps per 1,000 tokens above which the other is no right decoder, in nats. Between formats of one
 model the sum was 0.07 at most, on one Trainium2 chip 0.5; with Q8_0 weights it was 2.7 (facts of both:
 docs/verdict.md)."""
+
+ROUNDINGS = 5
+"""Times the reference's own rounding that a gap may be. A tie of bf16 logits of 8 to 16 is two steps of 1/16
+wide, and a change is seen in one place only, where it may be small by chance."""
 
 RIGHT_RATE = 0.008
 """Swaps per token of right decoders, at most: 0.005 in bf16, with room. Only rates that are surely above it
@@ -73,7 +77,7 @@ def rejoined(walks: Sequence[Walk], own: Sequence[Walk] = (), *, scorer: bool = 
     gaps = [swap.gap for swap in swaps if swap.gap is not None]
     by_gaps = bool(gaps) and len(gaps) >= 0.8 * len(swaps)
     rate = poisson_rate(len(swaps), tokens)
-    state, why = _decide(tokens, len(swaps), rate, gaps if by_gaps else None, own)
+    state, why = _decide(tokens, swaps, rate, gaps if by_gaps else None, own)
     head = (
         f"{len(swaps)} swaps in {tokens} tokens followed" if swaps else f"no swap in {tokens} tokens followed"
     )
@@ -91,15 +95,16 @@ def rejoined(walks: Sequence[Walk], own: Sequence[Walk] = (), *, scorer: bool = 
 
 
 def _decide(
-    tokens: int, swaps: int, rate: Interval, gaps: Sequence[float] | None, own: Sequence[Walk]
+    tokens: int, parted: Sequence[Swap], rate: Interval, gaps: Sequence[float] | None, own: Sequence[Walk]
 ) -> tuple[ParityState, str]:
+    swaps = len(parted)
     if not tokens:
         return "not judged", ""
     if not swaps:
         return "same", ""
     if gaps is not None:
-        if max(gaps) > NEAR_TIE:
-            return "differs", f", the largest gap {max(gaps):.2f} above {NEAR_TIE:g} in log-probability"
+        if beyond := [swap for swap in parted if swap.gap is not None and swap.gap > tie_limit(swap)]:
+            return "differs", f", {_beyond(max(beyond, key=lambda swap: swap.gap or 0.0))}"
         if 1000 * sum(gaps) > MOST_GAP * max(tokens, ENOUGH):
             return "differs", f", gaps of {1000 * sum(gaps) / tokens:.1f} per 1,000 tokens in log-probability"
         if rate.low > RIGHT_RATE:
@@ -112,6 +117,24 @@ def _decide(
     if rate.low > RIGHT_RATE and not own_swaps:
         return "differs", f", {1000 * swaps / tokens:.0f} per 1,000, more than rounding makes"
     return "swaps", f", as rounding makes{blind}"
+
+
+def tie_limit(swap: Swap) -> float:
+    """Gap up to which a swap is put down to rounding. Where the reference's log-probabilities are fine, and
+    the same when it reads what it decoded, right decoders are closer together than in bf16.
+    """
+    if swap.rounding is None:
+        return NEAR_TIE
+    return min(NEAR_TIE, max(FINE_TIE, ROUNDINGS * swap.rounding))
+
+
+def _beyond(swap: Swap) -> str:
+    limit = tie_limit(swap)
+    words = f"a gap of {swap.gap:.2f} in log-probability, above {limit:.2g}"
+    if limit == NEAR_TIE or swap.rounding is None:
+        return words
+    repeated = max(swap.rounding, 0.001)
+    return f"{words}, since the reference repeats its own log-probabilities to within {repeated:.1g} there"
 
 
 def poisson_rate(count: int, exposure: int, level: float = LEVEL) -> Interval:

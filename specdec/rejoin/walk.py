@@ -5,9 +5,10 @@ Texts are bytes here, since a token may end inside a character.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from statistics import median
 from typing import Protocol
 
 MOST_SWAPS = 200
@@ -15,6 +16,26 @@ MOST_SWAPS = 200
 
 OUTSIDE = 20.0
 """Gap, in nats, of a token that is not among the likeliest that the server lists."""
+
+FINE_TIE = 0.1
+"""Gap up to which right decoders swap where log-probabilities are fine and the reference repeats them. On the
+local engine f32, bf16 and look-up speculation have 0.06 at most against f16 (docs/verdict.md)."""
+
+PLAIN_GAP = 1.0
+"""Gap from which on no rounding explains a swap, so that the reference is not asked again."""
+
+_GRIDS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
+"""Grids of log-probabilities that are looked for. bf16 has 8 bits, so that logits of 4 to 8 lie 1/32 apart,
+and those of 128 to 256 lie 1 apart."""
+
+_UNEVEN = 2e-4
+"""What a difference of two log-probabilities may be off a grid: they are rounded to be sent."""
+
+_FEWEST = 5
+"""Listed tokens that a grid or a change can be seen in."""
+
+_LIKELIEST = 10
+"""Listed tokens that are compared with themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +89,9 @@ class Swap:
         other: what the text says there.
         gap: log-probability of the reference's own choice less that of the other's, natural logarithm; None
             where the server tells none; ``OUTSIDE`` where the other's is not among the likeliest.
+        rounding: how coarse the reference's own log-probabilities are there, the larger of two: their grid,
+            and by how much they change when the reference reads the text instead of decoding it. None where
+            it was not asked, or does not tell.
     """
 
     token: int
@@ -75,6 +99,7 @@ class Swap:
     reference: str
     other: str
     gap: float | None
+    rounding: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +119,9 @@ def walk(reference: Reference, text: str, *, start: int = 0, end: int | None = N
     """Follows ``text`` along the reference.
 
     The reference decodes from the prompt and the text up to ``start``. At the first different token the
-    request ends, and another goes on from the text up to and including that token: swaps + 1 requests. What
-    is compared is bytes, since two tokenizations of one text are no difference.
+    request ends, and another goes on from the text up to and including that token: swaps + 1 requests, and
+    one for a single token where a gap lies between ``FINE_TIE`` and ``PLAIN_GAP``. What is compared is bytes,
+    since two tokenizations of one text are no difference.
 
     Args:
         reference: the server.
@@ -137,13 +163,48 @@ def _leg(reference: Reference, pieces: Sequence[Piece], at: int, end: int) -> Sw
         else:
             token = None
     index = max(number for number in range(at, end) if starts[number] <= position)
+    gap = None if token is None else _gap(token, text[position:], aligned=starts[index] == position)
+    rounding = None
+    # The first token of a leg comes from reading, as the same token asked for again does.
+    if token is not None and gap is not None and FINE_TIE < gap < PLAIN_GAP and index > at:
+        rounding = _rounding(reference, pieces[:index], token)
     return Swap(
         token=index,
         position=starts[index],
         reference="" if token is None else token.data.decode(errors="replace"),
         other=pieces[index].data.decode(errors="replace"),
-        gap=None if token is None else _gap(token, text[position:], aligned=starts[index] == position),
+        gap=gap,
+        rounding=rounding,
     )
+
+
+def _rounding(reference: Reference, before: Sequence[Piece], token: Token) -> float | None:
+    with closing(reference.decode(before, 1)) as decoded:
+        again = next(decoded, None)
+    step = spacing(token.others.values())
+    known = {} if again is None or again.logprob is None else again.others
+    likeliest = sorted(token.others, key=lambda data: -token.others[data])[:_LIKELIEST]
+    moved = [known[data] - token.others[data] for data in likeliest if data in known]
+    if step is None or len(moved) < _FEWEST:
+        return None
+    # What moves all alike moves no gap.
+    middle = median(moved)
+    return max(step, *(abs(change - middle) for change in moved))
+
+
+def spacing(logprobs: Collection[float]) -> float | None:
+    """The grid that log-probabilities of one position lie on, which is that of their logits: the largest
+    power of two that all differences are multiples of. 0 where they lie on none, None where too few are
+    listed.
+    """
+    ordered = sorted(logprobs)
+    if len(ordered) < _FEWEST:
+        return None
+    apart = [value - ordered[0] for value in ordered]
+    fitting = (
+        step for step in _GRIDS if all(abs(each - step * round(each / step)) < _UNEVEN for each in apart)
+    )
+    return next(fitting, 0.0)
 
 
 def _gap(token: Token, rest: bytes, *, aligned: bool) -> float | None:

@@ -26,7 +26,7 @@ from specdec.analysis.sentences import too_few
 from specdec.analysis.verdict import Comparison, ReasonCode, Verdict
 from specdec.metrics.arrivals import came_at_once, first_arrival
 from specdec.metrics.steps import step_starts
-from specdec.rejoin.walk import OUTSIDE, Swap, Walk
+from specdec.rejoin.walk import OUTSIDE, Swap, Walk, spacing
 from specdec.runs.record import RequestRecord
 from tests.analysis import test_phases as phases
 from tests.analysis import test_sampled as sampling
@@ -196,13 +196,24 @@ def differs(found: Any) -> bool:
     return found.state == "differs"
 
 
-def walked(gaps: Sequence[float | None], tokens: int = 1000) -> Walk:
-    return Walk(tokens, tuple(Swap(n, 3 * n, "a", "b", gap) for n, gap in enumerate(gaps)))
+def walked(gaps: Sequence[float | None], tokens: int = 1000, rounding: float | None = None) -> Walk:
+    return Walk(tokens, tuple(Swap(n, 3 * n, "a", "b", gap, rounding) for n, gap in enumerate(gaps)))
 
 
-def followed(gaps: Sequence[float | None], *, own: int | None = None, tokens: int = 1000) -> Any:
+def followed(
+    gaps: Sequence[float | None],
+    *,
+    own: int | None = None,
+    tokens: int = 1000,
+    rounding: float | None = None,
+) -> Any:
     """What walks along the baseline say; ``own`` are its swaps with itself in 1,000 tokens."""
-    return rejoined([walked(gaps, tokens)], [] if own is None else [walked([None] * own)])
+    return rejoined([walked(gaps, tokens, rounding)], [] if own is None else [walked([None] * own)])
+
+
+def on_grid(step: float, off: float) -> float | None:
+    """The grid that is seen in log-probabilities on one, of which one is off by a little."""
+    return spacing([-step * number for number in (1, 2, 5, 7, 30)] + [off - 12 * step])
 
 
 def scored_by(gap: float) -> Any:
@@ -438,6 +449,30 @@ GATES: dict[str, Gate] = {
     "a gap too large": Gate(
         differs, lambda: followed([0.31]), lambda: followed([0.29]), ("parity.NEAR_TIE",)
     ),
+    "a gap too large for fine log-probabilities": Gate(
+        differs,
+        lambda: followed([0.11], rounding=0.0),
+        lambda: followed([0.09], rounding=0.0),
+        ("walk.FINE_TIE",),
+    ),
+    "a gap too large for the reference's own rounding": Gate(
+        differs,
+        lambda: followed([0.17], rounding=0.03),
+        lambda: followed([0.17], rounding=0.04),
+        ("rejoined.ROUNDINGS",),
+    ),
+    "a gap too large for any rounding": Gate(
+        differs,
+        lambda: followed([0.31], rounding=0.25),
+        lambda: followed([0.29], rounding=0.25),
+        ("parity.NEAR_TIE",),
+    ),
+    "coarse log-probabilities": Gate(
+        bool, lambda: on_grid(1 / 32, 1e-4), lambda: on_grid(1 / 32, 4e-4), ("walk._UNEVEN",)
+    ),
+    "coarse log-probabilities, by their grid": Gate(
+        bool, lambda: on_grid(1 / 32, 0.0), lambda: on_grid(1 / 64, 0.0), ("walk._GRIDS",)
+    ),
     "gaps too large in sum": Gate(
         differs, lambda: followed([0.21] * 5), lambda: followed([0.19] * 5), ("rejoined.MOST_GAP",)
     ),
@@ -539,6 +574,9 @@ ROOMS = (
 """
 
 NO_GATES = {
+    "walk.PLAIN_GAP": "saves a request: a gap above it is above every limit",
+    "walk._FEWEST": "where fewer are listed the widest limit holds, see test_rejoin.py",
+    "walk._LIKELIEST": "tokens that are compared",
     "loops._COMPRESSED": "a short cut: what compresses less is no loop by the period either",
     "pairing._WHOLE": "1, but for rounding",
     "parity.SHOWN": "characters of a text that are shown",

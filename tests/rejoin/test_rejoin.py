@@ -25,8 +25,10 @@ from specdec.runs.record import RequestRecord
 from tests.analysis.simulate import record
 from tests.rejoin.toy import (
     Choose,
+    coarse,
     decode,
     exact,
+    log_probabilities,
     losing,
     rounding,
     second_choice,
@@ -103,6 +105,55 @@ def test_every_kind_of_server(kind: str, logprobs: str, type_: type, gapped: boo
         found = walk(server, other(second_choice(random.Random(1), 20), 80))
         assert len(found.swaps) in range(1, 12)
         assert all((swap.gap is not None) == gapped for swap in found.swaps)
+
+
+def near(low: float, high: float, logprobs: str, tokens: int = 300) -> str:
+    """A text that takes the second choice once, where its gap lies between two, and else the best."""
+    context = tokens_of(PROMPT)
+    forced = False
+    for number in range(tokens):
+        values = log_probabilities(context)
+        if logprobs == "bf16":
+            values = coarse(values)
+        first, second = sorted(range(len(values)), key=lambda index: -values[index])[:2]
+        take = not forced and number > 5 and low < values[first] - values[second] < high
+        forced |= take
+        context.append(second if take else first)
+    assert forced
+    return text_of(context[len(tokens_of(PROMPT)) :])
+
+
+@pytest.mark.parametrize(
+    ("kind", "logprobs", "state"),
+    [
+        ("llamacpp", "real", "differs"),
+        ("vllm", "real", "differs"),
+        ("llamacpp", "bf16", "swaps"),
+        ("vllm", "bf16", "swaps"),
+        ("llamacpp", "uneven", "swaps"),
+    ],
+)
+def test_a_gap_that_bf16_makes_is_no_tie_where_log_probabilities_are_fine(
+    kind: str, logprobs: str, state: str
+) -> None:
+    with toy(kind, logprobs) as (server, _):
+        found = walk(server, near(0.11, 0.26, logprobs))
+        assert max(swap.gap or 0.0 for swap in found.swaps) == pytest.approx(0.18, abs=0.08)
+        assert rejoined([found]).state == state
+
+
+def test_a_smaller_gap_is_a_tie_and_asks_for_nothing_more() -> None:
+    with toy() as (server, asked):
+        found = walk(server, near(0.03, 0.09, "real"))
+    assert rejoined([found]).state == "swaps"
+    assert asked.count("/completion") == 2
+
+
+def test_the_message_says_why_a_small_gap_is_no_tie() -> None:
+    fine = rejoined([Walk(1200, (Swap(3, 9, "a", "b", 0.17, 0.002),))])
+    assert "a gap of 0.17 in log-probability, above 0.1, since the reference repeats" in fine.says
+    unknown = rejoined([Walk(1200, (Swap(3, 9, "a", "b", 0.17),))])
+    assert unknown.state == "swaps"
 
 
 def test_no_server_is_said() -> None:

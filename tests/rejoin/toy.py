@@ -29,6 +29,11 @@ def log_probabilities(context: Sequence[int]) -> list[float]:
     return [value - total for value in logits]
 
 
+def coarse(values: Sequence[float]) -> list[float]:
+    """As bf16 has logits of 16 to 32: 1/8 apart."""
+    return [round(8 * value) / 8 for value in values]
+
+
 Choose = Callable[[list[float], Sequence[int]], int]
 
 
@@ -143,8 +148,14 @@ class Handler(Quiet):
 
     def steps(self, prompt: list[int], most: int) -> Iterator[tuple[int, list[float]]]:
         context = list(prompt)
-        for _ in range(most):
+        for number in range(most):
             values = log_probabilities(context)
+            if self.logprobs == "bf16":
+                values = coarse(values)
+            elif self.logprobs == "uneven" and number == 0:
+                # The first token comes from reading, in another graph than the others.
+                chance = random.Random(len(context))
+                values = [value + chance.uniform(-0.1, 0.1) for value in values]
             context.append(best(values))
             yield context[-1], values
 
