@@ -39,12 +39,24 @@ on_destroy = "empty"
 """
 
 
+def pytest_configure() -> None:
+    """Takes Ctrl-C as a terminal gives it: a shell starts what runs in its background with SIGINT ignored,
+    and what the tests interrupt would inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture(scope="session")
-def npm_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def npm_packages(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the npm packages, which a fresh clone that was never rehearsed does not have yet."""
-    if not packages.present(CHECKOUT):
-        log = tmp_path_factory.mktemp("npm") / "npm-ci.log"
-        packages.install(CHECKOUT, dict(os.environ), log, lambda _: None)
+    # Not above: pytest rewrites the assertions of a plugin that it imports itself.
+    from tests.schedule import one_at_a_time
+
+    with one_at_a_time(pytestconfig, "npm"):
+        if not packages.present(CHECKOUT):
+            log = tmp_path_factory.mktemp("npm") / "npm-ci.log"
+            packages.install(CHECKOUT, dict(os.environ), log, lambda _: None)
     return CHECKOUT / "node_modules"
 
 

@@ -148,8 +148,6 @@ def test_an_early_ctrl_c_ends_without_a_traceback(moment: float) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env=environment(),
-        # A shell starts a command in the background with SIGINT ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     time.sleep(moment)
     process.send_signal(signal.SIGINT)

@@ -77,10 +77,11 @@ def answering(*pods: dict[str, Any]) -> ran.Get:
     return lambda path: known[path]
 
 
-def closed_port() -> EKSClient:
-    """EKS where nobody answers."""
-    session: Any = boto3.Session("x", "y")
-    return session.client("eks", region_name="us-east-2", endpoint_url="http://127.0.0.1:9")
+@pytest.fixture
+def closed_port(monkeypatch: pytest.MonkeyPatch) -> EKSClient:
+    """The pod's own client, of an EKS where nobody answers."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    return ran.client(boto3.Session("x", "y"), "us-east-2")
 
 
 @pytest.fixture
@@ -119,13 +120,13 @@ def test_a_run_keeps_what_it_ran_on(eks: EKSClient) -> None:
     }
 
 
-def test_what_cannot_be_found_out_is_told_and_ends_nothing() -> None:
+def test_what_cannot_be_found_out_is_told_and_ends_nothing(closed_port: EKSClient) -> None:
     """No token, no network, no answer: the rest of the run goes on."""
-    found = ran.ran(SERVICES, cluster="c", eks=closed_port(), api=lambda: ClusterApi.of({}).call)
+    found = ran.ran(SERVICES, cluster="c", eks=closed_port, api=lambda: ClusterApi.of({}).call)
     problem = "the cluster's API cannot be asked: KUBERNETES_SERVICE_HOST is not set"
     assert found["servers"] == {"baseline": {"problem": problem}}
     assert "Could not connect" in found["addons"]["problem"]
-    two = ran.ran(SERVICES, cluster="c", eks=closed_port(), api=lambda: answering(pod("a"), pod("b")))
+    two = ran.ran(SERVICES, cluster="c", eks=closed_port, api=lambda: answering(pod("a"), pod("b")))
     assert two["servers"] == {"baseline": {"problem": "2 ready pods of qwen-vllm"}}
 
 
@@ -165,7 +166,9 @@ def api_server(tmp_path: Path) -> Generator[tuple[int, Path], None, None]:
     server.server_close()
 
 
-def test_the_api_is_asked_with_the_pods_own_token_and_authority(api_server: tuple[int, Path]) -> None:
+def test_the_api_is_asked_with_the_pods_own_token_and_authority(
+    api_server: tuple[int, Path], closed_port: EKSClient
+) -> None:
     port, folder = api_server
     (folder / "namespace").write_text("specdec\n", encoding="utf-8")
     host = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(port)}
@@ -174,7 +177,7 @@ def test_the_api_is_asked_with_the_pods_own_token_and_authority(api_server: tupl
     assert api.call("/api") == {"items": []}
     # The kubelet renews the token in its file.
     (folder / "token").write_text("another", encoding="utf-8")
-    refused = ran.ran(SERVICES, cluster="c", eks=closed_port(), api=lambda: api.call)
+    refused = ran.ran(SERVICES, cluster="c", eks=closed_port, api=lambda: api.call)
     assert refused["servers"]["baseline"]["problem"].endswith("HTTP 403: Forbidden")
 
 

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.timeout(600)
-def test_ctrl_c_while_measuring_leaves_nothing_running_and_keeps_the_records(tmp_path: Path) -> None:
+def test_ctrl_c_while_measuring_leaves_nothing_running_and_keeps_the_records(
+    npm_packages: Path, tmp_path: Path
+) -> None:
     process = start(tmp_path, "--test-case", "story")
     try:
         deadline = time.monotonic() + 400

@@ -13,12 +13,10 @@ from specdec.runs.record import read_records
 
 from .whole import children_of, start
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_structured_prompts_gain_and_the_text_stays_the_same(tmp_path: Path) -> None:
+def test_structured_prompts_gain_and_the_text_stays_the_same(npm_packages: Path, tmp_path: Path) -> None:
     process = start(tmp_path, "--test-case", "repetition", "--test-case", "story")
     printed, said = process.communicate(timeout=800)
     assert process.returncode == 0, said

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from specdec.rehearsal.emulator import CHECKOUT
 
+ANSWERS = "output_tokens = 600"
+
 
 def children_of(marker: str) -> list[str]:
     """Command lines of processes whose environment names ``marker``: everything that a rehearsal started has
@@ -25,8 +27,14 @@ def children_of(marker: str) -> list[str]:
 
 
 def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Rehearses the default experiment with shorter answers, which take most of the time."""
+    text = (CHECKOUT / "experiment.toml").read_text(encoding="utf-8")
+    assert ANSWERS in text
+    path = tmp_path / "experiment.toml"
+    path.write_text(text.replace(ANSWERS, "output_tokens = 48"), encoding="utf-8")
+    command = [sys.executable, "-m", "specdec", "rehearse", "--experiment", str(path)]
     return subprocess.Popen(
-        [sys.executable, "-m", "specdec", "rehearse", "--out", str(tmp_path / "runs"), *arguments],
+        [*command, "--out", str(tmp_path / "runs"), *arguments],
         cwd=CHECKOUT,
         env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
