@@ -80,6 +80,8 @@ def short_answer(verdict: LoadVerdict) -> str:
         (load,) = groups
         if load is None:
             return _without_help([row for row in verdict.rows if row.variant == variants[0]], name)
+        if load == verdict.loads[-1] and len(verdict.loads) > 1:
+            return f"Use {name} at every measured load, up to {in_words(load, verdict.unit)}."
         return f"Use {name} up to {in_words(load, verdict.unit)}."
     helps = sorted((load, classes) for load, classes in groups.items() if load is not None)
     parts = [

@@ -156,13 +156,14 @@ def _says(rows: Sequence[LoadWindow], *, tidy: bool) -> str:
         [f"window {window} {_from_to(loads)}" for window, loads in _spans(rows) if window is not None]
     )
     if not tidy:
-        return f"{words}; off in between (at least {sure} sure at every load)"
+        return f"{words}; off in between (the choice is at least {sure} sure at every load)"
     if on[-1] == highest:
         return (
-            f"{words}: it pays at every load from {lowest:g} to {highest:g} (at least {sure} sure at every"
-            " load)"
+            f"{words}: it pays at every load from {lowest:g} to {highest:g} (the choice of window is at least"
+            f" {sure} sure at every load)"
         )
-    return f"{words}; off above {on[-1]:g} requests in flight (at least {sure} sure at every load). {WAYS}"
+    certain = f"the choice is at least {sure} sure at every load"
+    return f"{words}; off above {on[-1]:g} requests in flight ({certain}). {WAYS}"
 
 
 WAYS = (

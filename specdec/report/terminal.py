@@ -255,16 +255,32 @@ def _notes(verdict: Verdict) -> list[str]:
 
 def _money(verdict: Verdict) -> Iterator[str]:
     """What a million output tokens cost, where a price is known."""
-    if not verdict.prices or verdict.status != "complete" or verdict.loads is not None:
+    if not verdict.prices or verdict.status != "complete":
+        return
+    if verdict.loads is not None:
+        yield "What a million output tokens cost at each load stands in report.html."
         return
     spans: list[str] = []
+    first = verdict.baselines[0] if verdict.baselines else ""
+    base = {m.test_case: m.cost.share_usd for m in verdict.measurements if m.variant == first and m.cost}
     for variant in (*verdict.baselines, *verdict.speculative):
         costs = [m.cost.share_usd for m in verdict.measurements if m.variant == variant and m.cost]
         if costs:
             low, high = dollars(min(costs)), dollars(max(costs))
-            spans.append(f"{low if low == high else f'{low} to {high}'} ({variant})")
+            ratios = [
+                m.cost.share_usd / base[m.test_case]
+                for m in verdict.measurements
+                if m.variant == variant and m.cost and m.test_case in base
+            ]
+            against = ""
+            if variant != first and ratios:
+                against = f", {decimals(min(ratios))} to {decimals(max(ratios))} times {first}"
+            spans.append(f"{low if low == high else f'{low} to {high}'} ({variant}{against})")
     if spans:
-        yield f"A million output tokens cost, by test case: {', '.join(spans)}."
+        yield (
+            f"A million output tokens cost, by test case: {', '.join(spans)}. A bill also pays the time"
+            " to the first token and free slots, so it usually falls by less than TPOT does."
+        )
 
 
 def _table(columns: list[Column], rows: Rows, colour: bool, width: int) -> list[str]:

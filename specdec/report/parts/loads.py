@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specdec import plots
-from specdec.analysis.load_sentences import shown
+from specdec.analysis.load_sentences import in_words, shown
 from specdec.analysis.load_verdict import LoadPoint, LoadRow, LoadVerdict, Served
 from specdec.plots import Picture
 from specdec.report.content import Cell, Section, Table, Text, cell, columns, told
@@ -32,7 +32,7 @@ def _speed(view: View, loads: LoadVerdict) -> Section:
         " the last measured one had ended. Between measured loads, each prompt's time per token is taken as"
         " a straight line; outside them nothing is said. A turn is given only between a load at which"
         " speculation is shown to help and one at which it is shown to hurt. What follows this section is"
-        f" about the lowest load, {shown(loads.loads[0])} {UNITS[loads.unit]}."
+        f" about the lowest load, {in_words(loads.loads[0], loads.unit)}."
     ]
     return Section(
         "loads",
