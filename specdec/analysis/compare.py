@@ -7,7 +7,7 @@ judged by how much more it changed than this reference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -95,11 +95,11 @@ def compare(first: Run, second: Run) -> Change:
     own, other = _by_row(first, by_load=several), _by_row(second, by_load=several)
     common = [key for key in own if key in other]
     if not common:
-        known = ", ".join(sorted({f"{variant}/{case}" for variant, case, _ in own}))
         raise _wrong(
             second,
-            f"has no variant and test case in common with run {first.manifest.run} ({known})",
-            "Compare runs of one experiment",
+            f"has no variant and test case in common with run {first.manifest.run}: {_pairs_of(other)}"
+            f" against {_pairs_of(own)}",
+            "Measure both with the same names of targets and the same prompts",
         )
     for key in common:
         for pair in pairs(own[key], other[key]):
@@ -212,6 +212,12 @@ def _sentence(rows: Sequence[Row], reference: str | None, first: Run, second: Ru
 def _span(values: Sequence[float]) -> str:
     low, high = f"{min(values):.2f}x", f"{max(values):.2f}x"
     return low if low == high else f"{low} to {high}"
+
+
+def _pairs_of(keys: Iterable[_Key]) -> str:
+    """The pairs of variant and test case, a few of them."""
+    names = sorted({f"{variant}/{case}" for variant, case, _ in keys})
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _wrong(run: Run, problem: str, remedy: str) -> BadInputError:

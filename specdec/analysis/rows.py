@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import exp
 from statistics import fmean
 from types import MappingProxyType
+from typing import Any
 
 from specdec.analysis.fleet import sums_ratio
 from specdec.analysis.gates import reasons, side_of, temperature, unlike
@@ -36,9 +37,9 @@ from specdec.metrics.tpot import TPOT
 from specdec.metrics.ttft import TTFT
 from specdec.rejoin.store import Followed
 from specdec.runs.manifest import RunManifest
+from specdec.runs.place import place
 from specdec.runs.record import RequestRecord
 
-_ADDRESS = ("url", "model")
 _NO_SHIFTS: Mapping[Hashable, Shift] = MappingProxyType({})
 
 Records = Mapping[tuple[str, str], Sequence[RequestRecord]]
@@ -112,8 +113,7 @@ class RowSource:
                 apart=self.apart,
                 parity=text or self.parity(every, followed),
                 models=(ours.get("model"), theirs.get("model")),
-                same_server=bool(ours.get("url"))
-                and all(ours.get(key) == theirs.get(key) for key in _ADDRESS),
+                same_server=_one_server(ours, theirs),
                 complete=manifest.status == "complete",
                 shift=shift.says if shift else None,
                 sampled=self.sampled_test,
@@ -376,3 +376,10 @@ def _together(
     # Where the best baseline changes with the test case, the pairs are a group of their own.
     blocks = known.blocks.get(groups.pop()) if len(groups) == 1 else shared_spread([mixed])
     return paired_ratio(mixed, level=known.level, common=known.common, blocks=blocks)
+
+
+def _one_server(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    urls = [side.get("url") for side in (ours, theirs)]
+    return (
+        all(urls) and len({place(str(url)) for url in urls}) == 1 and ours.get("model") == theirs.get("model")
+    )

@@ -312,7 +312,7 @@ class Course:
 
     def _remedy(self) -> str:
         kept = f"; {self._done} records are in {self._folder / RECORDS}" if self._done else ""
-        return f"Free some space or choose another folder{kept}"
+        return f"Free some space, or name another folder with --out{kept}"
 
     def _keep(self, record: RequestRecord) -> None:
         self._ledger.write(record)

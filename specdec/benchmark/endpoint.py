@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from specdec.errors import BadInputError, Mistake
+
 _ROUTES = ("/chat/completions", "/completions")
 _VERSION = re.compile(r"/v\d+$")
 _SAFE = "/%:@!$&'()*+,;=~"
@@ -84,11 +86,16 @@ def tls_context(authorities: Path | None, *, insecure: bool) -> ssl.SSLContext:
         insecure: trust any certificate.
 
     Raises:
-        OSError: the file cannot be read, or holds no certificate.
+        BadInputError: the file cannot be read, or holds no certificate.
     """
     context = ssl.create_default_context()
     if authorities is not None:
-        context.load_verify_locations(cafile=authorities)
+        try:
+            context.load_verify_locations(cafile=authorities)
+        except OSError as error:
+            problem = f"contains no readable certificate: {error.strerror or error}"
+            mistake = Mistake("--cacert", str(authorities), problem, "Name a PEM file")
+            raise BadInputError("command line", [mistake]) from None
     if insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -74,11 +74,11 @@ async def served(target: Target, plan: Plan, tls: ssl.SSLContext) -> Target:
             f"serves {len(listed)} models" if status == 200 else f"answers GET {shown} with HTTP {status}"
         )
         ways = f"Name one: {_some(listed)}" if listed else "Name the model to ask for, with --model"
+        mistake = Mistake("model", None, f"is not given, and the server {problem}", ways)
         if status == 404:
-            ways = "Correct the path of the URL; if the server has no such list, name the model with --model"
-        raise BadInputError(
-            target.address, [Mistake("model", None, f"is not given, and the server {problem}", ways)]
-        )
+            ways = "Correct the path; if the server has no such list, name the model with --model"
+            mistake = Mistake("path", target.address, problem, ways)
+        raise BadInputError(f"target {target.variant}", [mistake])
     model, facts = next(iter(listed.items()))
     return target.as_served(model, *facts)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from specdec import console
 from specdec.commands import load_options
 from specdec.commands.options import prices_of
 from specdec.commands.request_options import changes as request_changes
 from specdec.errors import BadInputError, Mistake
+from specdec.runs.place import place
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Plan, Target
@@ -91,6 +94,7 @@ def plan_of(told: list[tuple[str, str, str | None]], given: dict[str, Any]) -> P
         ),
     )
     plan = dataclasses.replace(plan, targets=_with_windows(plan.targets, given["windows"]))
+    say_of_one_server(plan)
     plan = _priced(plan, given["prices"])
     plan = _recorded(plan, given["prompts"], {name: given[name] for name in ("ttft_ms", "tpot_ms")})
     load_options.say_what_queues(plan)
@@ -98,19 +102,47 @@ def plan_of(told: list[tuple[str, str, str | None]], given: dict[str, Any]) -> P
 
 
 def _with_windows(targets: tuple[Target, ...], windows: tuple[str, ...]) -> tuple[Target, ...]:
-    """The targets with the windows that ``--window NAME=K`` gives.
+    """The targets with the windows that ``--window NAME=K`` gives."""
+    sizes = windows_of(windows, [target.variant for target in targets if target.role == "speculative"])
+    # What the user says of a server holds whatever model it serves.
+    return tuple(
+        dataclasses.replace(target, window=sizes[target.variant], expected=None)
+        if target.variant in sizes
+        else target
+        for target in targets
+    )
+
+
+def say_of_one_server(plan: Plan) -> None:
+    """Says which targets are the same model at one address: no row of these will count."""
+    names: dict[tuple[str, str | None], list[str]] = {}
+    for target in plan.targets:
+        names.setdefault((place(target.url), target.model), []).append(target.variant)
+    for same in names.values():
+        if len(same) > 1:
+            console.say(
+                f"{' and '.join(same)} are one server, so nothing but its noise can be shown between them;"
+                " --self-check measures how far a server differs from itself"
+            )
+
+
+def windows_of(texts: Sequence[str], names: Sequence[str]) -> dict[str, int]:
+    """Windows by name, from ``NAME=K``.
+
+    Args:
+        texts: as given with ``--window``.
+        names: of the speculative variants.
 
     Raises:
-        BadInputError: no such target, or no window.
+        BadInputError: no such variant, or no window.
     """
     sizes: dict[str, int] = {}
     mistakes: list[Mistake] = []
-    names = [target.variant for target in targets if target.role == "speculative"]
-    for text in windows:
+    for text in texts:
         name, _, size = text.rpartition("=")
         if name not in names:
             remedy = f"Write NAME=K with one of {', '.join(names)}" if names else "Give a second target"
-            mistakes.append(Mistake("--window", text, "names no speculative target", remedy))
+            mistakes.append(Mistake("--window", text, "names no speculative variant", remedy))
         elif not (size.isdecimal() and size.isascii() and len(size) < 4 and 1 <= int(size) <= MOST_WINDOW):
             mistakes.append(
                 Mistake("--window", text, f"is not a window from 1 to {MOST_WINDOW}", "Write NAME=7")
@@ -119,13 +151,7 @@ def _with_windows(targets: tuple[Target, ...], windows: tuple[str, ...]) -> tupl
             sizes[name] = int(size)
     if mistakes:
         raise BadInputError("command line", mistakes)
-    # What the user says of a server holds whatever model it serves.
-    return tuple(
-        dataclasses.replace(target, window=sizes[target.variant], expected=None)
-        if target.variant in sizes
-        else target
-        for target in targets
-    )
+    return sizes
 
 
 def _priced(plan: Plan, texts: tuple[str, ...]) -> Plan:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from specdec import console
 from specdec.commands.options import json_option
+from specdec.commands.request_options import access, access_options
 from specdec.errors import EXIT_OK, BadInputError, EnvironmentFault, Mistake
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     from specdec.catalog.conventions import Convention
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where to write.",
 )
+@access_options
 @json_option
 def command(
     names: tuple[str, ...],
@@ -95,6 +98,7 @@ def command(
     runs: Path,
     out: Path,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """What a draft would gain, before anything is rented: from answers that are logged already.
 
@@ -121,8 +125,9 @@ def command(
     experiment = _experiment(experiment_path)
     sources = _sources(names, runs, prompts)
     own = next((Path(name) for name in drafts if name.endswith(".gguf") and Path(name).is_file()), None)
+    entry = _entry(given)
     with ExitStack() as opening:
-        vocabulary = opening.enter_context(_tokenizer(tokenizer, own))
+        vocabulary = opening.enter_context(_tokenizer(tokenizer, own, entry))
         made: list[Draft] = []
         with console.progress("reading answers") as step:
             for name in drafts:
@@ -132,6 +137,7 @@ def command(
                     tokenizer=vocabulary,
                     samples=sampling,
                     on_progress=step.update,
+                    access=entry,
                 )
                 opening.callback(draft.close)
                 made.append(draft)
@@ -156,14 +162,23 @@ def command(
     return EXIT_OK
 
 
-def _tokenizer(name: str | None, own: Path | None) -> AbstractContextManager[Tokenizer]:
+def _entry(given: Mapping[str, Any]) -> dict[str, Any]:
+    if not any(given.values()):
+        return {}
+    allowed = access(given)
+    return {"headers": allowed.headers, "tls": allowed.tls}
+
+
+def _tokenizer(
+    name: str | None, own: Path | None, entry: Mapping[str, Any]
+) -> AbstractContextManager[Tokenizer]:
     from contextlib import closing
 
     from specdec.forecast.model import opened
     from specdec.forecast.served_tokenizer import ServedTokenizer
 
     if name is not None and name.startswith(("http://", "https://")):
-        return closing(ServedTokenizer(name))
+        return closing(ServedTokenizer(name, **entry))
     return opened(Path(name) if name is not None else own or _shipped(), weights=False)
 
 

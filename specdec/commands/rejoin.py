@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 from specdec import console, interrupts
 from specdec.commands.options import runs_option
+from specdec.commands.request_options import access, access_options
 from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError, Mistake
 
 
@@ -23,7 +24,7 @@ from specdec.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, BadInputError
 )
 @click.option("--model", help="Name to ask the server for.  [default: the run's own]")
 @click.option("--prompts", metavar="SET", help="Prompt set or file of the run.  [default: the run's own]")
-@click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the server's key.")
+@access_options
 def command(
     name: str | None,
     runs: Path,
@@ -31,7 +32,7 @@ def command(
     scorer: str | None,
     model: str | None,
     prompts: str | None,
-    api_key_env: str | None,
+    **given: Any,
 ) -> int:
     """Do texts that part come from the same decoder? The baseline follows them, and the report includes the
     result.
@@ -84,11 +85,9 @@ def command(
                 )
             ],
         )
-    headers = {}
-    if api_key_env:
-        headers = {"Authorization": f"Bearer {os.environ.get(api_key_env, '')}"}
+    allowed = access(given)
     interrupts.end_as_ctrl_c_does()
-    api = Api(address, headers=headers)
+    api = Api(address, headers=allowed.headers, tls=allowed.tls)
     asked = asked_of(known, model or (None if scorer else own.get("model")))
     status = EXIT_OK
     with console.progress(f"following {len(pending)} texts on {address}") as step:

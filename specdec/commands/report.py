@@ -146,11 +146,23 @@ def _one(
         console.show_json(written.numbers.read_text(encoding="utf-8"))
     else:
         terminal.show(written.verdict)
+    if not unfinished and (line := _resuming(folder)):
+        console.say(f"to go on with it: {line}")
     console.say(f"report: {written.html}")
     empty = _without_a_success(written.verdict)
     if empty:
         console.say(f"error: no request of {', '.join(empty)} succeeded; specdec bench said why")
     return EXIT_OK if written.verdict.status == "complete" and not empty else EXIT_FAILED
+
+
+def _resuming(folder: Path) -> str:
+    """The line that goes on with a run of ``specdec bench`` that did not complete; else empty."""
+    from specdec.runs import command_line
+    from specdec.runs.folder import read_manifest
+
+    manifest = read_manifest(folder)
+    line = "" if manifest.status == "complete" else command_line.of(manifest)
+    return command_line.resuming(line, str(folder)) if line else ""
 
 
 def _without_a_success(verdict: Verdict) -> list[str]:

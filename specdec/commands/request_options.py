@@ -1,11 +1,13 @@
-"""Options of ``bench`` for servers that want something else in a request, or in front of it."""
+"""Options for servers that want a key, another header, or something else in a request."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
@@ -21,13 +23,29 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VARIABLE = re.compile(r"[A-Z]+(_[A-Z]+)+")
+"""A name as variables have it, and no key."""
+
 _FRAMING = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "expect")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
-def request_options(command: _Command) -> _Command:
-    """Adds the options."""
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a server lets a client in.
+
+    Attributes:
+        headers: of every request.
+        tls: which certificates are trusted.
+    """
+
+    headers: Mapping[str, str]
+    tls: ssl.SSLContext
+
+
+def access_options(command: _Command) -> _Command:
+    """Adds the options for what a server wants before it answers; see ``access``."""
     for option in reversed(
         (
             click.option(
@@ -46,11 +64,6 @@ def request_options(command: _Command) -> _Command:
                 help="Header of every request; may be given again. Values are not stored.",
             ),
             click.option(
-                "--extra-body",
-                metavar="JSON",
-                help="JSON object of fields to add to every request, or to replace.",
-            ),
-            click.option(
                 "--cacert",
                 type=click.Path(path_type=Path),
                 help="PEM file of an authority whose certificates are trusted too.",
@@ -62,6 +75,31 @@ def request_options(command: _Command) -> _Command:
     return command
 
 
+def request_options(command: _Command) -> _Command:
+    """Adds the options for what a server wants before it answers, and in a request."""
+    option = click.option(
+        "--extra-body",
+        metavar="JSON",
+        help="JSON object of fields to add to every request, or to replace.",
+    )
+    return access_options(option(command))
+
+
+def access(given: Mapping[str, Any]) -> Access:
+    """What ``access_options`` ask for.
+
+    Raises:
+        BadInputError: a header or key that cannot be sent, or a file without a certificate.
+    """
+    from specdec.benchmark.endpoint import tls_context
+
+    mistakes: list[Mistake] = []
+    headers = _headers(given, mistakes)
+    if mistakes:
+        raise BadInputError("command line", mistakes)
+    return Access(headers, tls_context(given["cacert"], insecure=given["insecure"]))
+
+
 def changes(given: dict[str, Any], targets: Sequence[Target]) -> dict[str, Any]:
     """What the options change in a plan. Says where a proxy of the environment is ignored.
 
@@ -69,15 +107,7 @@ def changes(given: dict[str, Any], targets: Sequence[Target]) -> dict[str, Any]:
         BadInputError: a header, key or body that cannot be sent; every mistake is in the message.
     """
     mistakes: list[Mistake] = []
-    headers = _key(given["api_key_env"], given["api_key_header"], mistakes)
-    for text in given["headers"]:
-        name, colon, value = str(text).partition(":")
-        problem = _problem(name.strip(), value.strip()) if colon else "has no colon"
-        if problem:
-            # The value may be a secret.
-            mistakes.append(Mistake("--header", name.strip()[:60], problem, "Write 'NAME: VALUE'"))
-        else:
-            headers[name.strip()] = value.strip()
+    headers = _headers(given, mistakes)
     body = _body(given["extra_body"], mistakes)
     if mistakes:
         raise BadInputError("command line", mistakes)
@@ -88,6 +118,19 @@ def changes(given: dict[str, Any], targets: Sequence[Target]) -> dict[str, Any]:
         "authorities": given["cacert"],
         "insecure": given["insecure"],
     }
+
+
+def _headers(given: Mapping[str, Any], mistakes: list[Mistake]) -> dict[str, str]:
+    headers = _key(given["api_key_env"], given["api_key_header"], mistakes)
+    for text in given["headers"]:
+        name, colon, value = str(text).partition(":")
+        problem = _problem(name.strip(), value.strip()) if colon else "has no colon"
+        if problem:
+            # The value may be a secret.
+            mistakes.append(Mistake("--header", name.strip()[:60], problem, "Write 'NAME: VALUE'"))
+        else:
+            headers[name.strip()] = value.strip()
+    return headers
 
 
 def _problem(name: str, value: str) -> str | None:
@@ -110,14 +153,15 @@ def _key(variable: str | None, header: str | None, mistakes: list[Mistake]) -> d
     if variable is None:
         return {}
     key = os.environ.get(variable, "").strip()
-    # The name is not repeated: it may be the key itself, given by mistake.
+    # It may be the key itself, given by mistake.
+    shown = variable if _VARIABLE.fullmatch(variable) else "(not shown)"
     if not key:
         problem, remedy = "names no variable that is set", "Set it first, and give its name, not the key"
     elif not key.isascii() or not key.isprintable():
         problem, remedy = "names a variable with characters that no key has", "Set it to the key alone"
     else:
         return {header: key} if header else {"Authorization": f"Bearer {key}"}
-    mistakes.append(Mistake("--api-key-env", "(not shown)", problem, remedy))
+    mistakes.append(Mistake("--api-key-env", shown, problem, remedy))
     return {}
 
 

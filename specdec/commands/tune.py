@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     help="With --sweep: only this test case. May be given several times.",
 )
 @click.option(
+    "--window",
+    "windows",
+    multiple=True,
+    metavar="NAME=K",
+    help="Window of a variant that the run does not know; may be given again.",
+)
+@click.option(
     "--compile-hours",
     type=Number(0, 1e5),
     help="Hours to compile and load one window, for the plan.  [default: 0.75]",
@@ -42,6 +49,7 @@ def command(
     runs: Path,
     sweep: str | None,
     cases: tuple[str, ...],
+    windows: tuple[str, ...],
     compile_hours: float | None,
     experiment_path: Path,
     as_json: bool,
@@ -81,7 +89,7 @@ def command(
             ],
         )
     folder = find(name, runs=runs) if sweep is None else _swept(experiment_path, _windows(sweep), cases, runs)
-    run = read_run(folder)
+    run = _with_windows(read_run(folder), windows)
     verdict = judge(run.manifest, run.records)
     plan = _plan(run, verdict, compile_hours)
     if as_json:
@@ -113,10 +121,7 @@ def command(
         unknown = [name for name in verdict.speculative if run.manifest.variants[name].get("window") is None]
         reasons = " ".join(verdict.caveats) or "it has no speculative variant whose steps can be read"
         if unknown:
-            reasons = (
-                f"the window of {', '.join(unknown)} is not known; specdec bench takes it from --window"
-                " NAME=K or --experiment FILE"
-            )
+            reasons = f"the window of {', '.join(unknown)} is not known; give it with --window {unknown[0]}=K"
         console.say(f"{folder}: no window advice: {reasons}")
         return EXIT_INTERRUPTED if sweep is not None and verdict.status == "interrupted" else EXIT_FAILED
     return EXIT_OK
@@ -133,6 +138,18 @@ def _windows(text: str) -> tuple[int, ...]:
             [Mistake("--sweep", text, "is not a list of windows from 1 to 32", "Write --sweep 3,5,9")],
         )
     return windows
+
+
+def _with_windows(run: Run, texts: tuple[str, ...]) -> Run:
+    """The run with the windows that ``--window NAME=K`` gives."""
+    from specdec.commands.bench_plan import windows_of
+
+    known = run.manifest.variants
+    sizes = windows_of(texts, [name for name, facts in known.items() if facts.get("role") == "speculative"])
+    variants = {
+        name: {**facts, "window": sizes[name]} if name in sizes else facts for name, facts in known.items()
+    }
+    return dataclasses.replace(run, manifest=dataclasses.replace(run.manifest, variants=variants))
 
 
 def _swept(path: Path, windows: tuple[int, ...], cases: tuple[str, ...], runs: Path) -> Path:

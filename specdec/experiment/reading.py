@@ -31,7 +31,15 @@ def load(path: Path) -> Experiment:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(
-            str(path), [Mistake("file", str(path), str(error), "Name a readable experiment file")]
+            str(path),
+            [
+                Mistake(
+                    "file",
+                    str(path),
+                    str(error),
+                    "Name an experiment file; a clone of the project has experiment.toml and examples/",
+                )
+            ],
         ) from None
     return parse(text, source=str(path))
 

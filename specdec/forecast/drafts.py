@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -70,6 +70,7 @@ def open_draft(
     tokenizer: Tokenizer | None,
     samples: bool = False,
     on_progress: Callable[[str], None] = lambda _: None,
+    access: Mapping[str, Any] | None = None,
 ) -> Draft:
     """A draft by its name: ``ngram:N``, ``shipped``, a GGUF file or a folder with one, or an address.
 
@@ -85,6 +86,7 @@ def open_draft(
         samples: whether a draft model draws its proposals as the target draws its tokens. By default it
             proposes the likeliest.
         on_progress: told what takes long.
+        access: of an address, see ``endpoints.Server``.
 
     Raises:
         BadInputError: no such draft, one whose likelihoods are not to be had, one that needs the target's
@@ -108,7 +110,7 @@ def open_draft(
                 "tells no probabilities after temperature and top-p, which a draft that samples needs",
                 "Name its GGUF file, or leave --sampling out",
             )
-        return open_endpoint(name, cache / BITS, tokenizer)
+        return open_endpoint(name, cache / BITS, tokenizer, **(access or {}))
     return _local(name, cache, tokenizer, on_progress, samples=samples)
 
 

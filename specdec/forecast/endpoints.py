@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -29,6 +31,14 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS = 120.0
 
+_KEY = "Name the variable that holds its key with --api-key-env"
+_REMEDIES = {
+    401: _KEY,
+    403: _KEY,
+    404: "Correct the address: it is what stands before /v1. Only vLLM, llama.cpp and specdec golden have"
+    " /tokenize; for another server name a GGUF file of the target, with specdec[forecast]",
+}
+
 _FEWEST, _MOST = 4, 64
 """Tokens that llama.cpp is asked for at once: more with every request that the text agreed with."""
 
@@ -36,19 +46,20 @@ _PROBE = 'The 12 quick brown foxes, naïvely: {"id": 3, "名": [true]}\n\tdef ar
 """Words, figures, other scripts and code: what tokenizers part on."""
 
 
-def open_endpoint(url: str, cache: Path, tokenizer: Tokenizer | None) -> Endpoint:
+def open_endpoint(url: str, cache: Path, tokenizer: Tokenizer | None, **access: Any) -> Endpoint:
     """The draft behind an address, told to be vLLM's or llama.cpp's by ``owned_by`` in its list of models.
 
     Args:
         url: address, with or without ``/v1``.
         cache: folder that keeps what a draft said about a text.
         tokenizer: the target's; what the server makes of a text is held against it. None leaves it unchecked.
+        access: see ``Server``.
 
     Raises:
         BadInputError: it serves no model, or one of another tokenizer.
         EnvironmentFault: it does not answer.
     """
-    server = Server(url.rstrip("/").removesuffix("/v1"))
+    server = Server(url, **access)
     models: list[dict[str, Any]] = server.ask("/v1/models", None).get("data") or []
     if not models:
         raise wrong_draft(url, "serves no model", "Name a vLLM or llama.cpp server of the draft")
@@ -61,10 +72,20 @@ def open_endpoint(url: str, cache: Path, tokenizer: Tokenizer | None) -> Endpoin
 
 
 class Server:
-    """JSON over HTTP to one server."""
+    """JSON over HTTP to one server.
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    Args:
+        url: address, with or without ``/v1``.
+        headers: sent with every request, such as a key.
+        tls: which certificates are trusted; the usual ones by default.
+    """
+
+    def __init__(
+        self, url: str, *, headers: Mapping[str, str] | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.url = url.rstrip("/").removesuffix("/v1")
+        self._headers = {**(headers or {}), "Content-Type": "application/json"}
+        self._tls = tls
 
     def ask(self, route: str, body: dict[str, Any] | None) -> dict[str, Any]:
         """The reply to a request.
@@ -75,18 +96,20 @@ class Server:
         """
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
         request = urllib.request.Request(  # noqa: S310 - http and https alone come here
-            self.url + route, data, {"Content-Type": "application/json"}
+            self.url + route, data, self._headers
         )
         try:
-            with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as reply:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS, context=self._tls) as reply:  # noqa: S310
                 answer: dict[str, Any] = json.load(reply)
         except urllib.error.HTTPError as error:
             words = error.read(2000).decode(errors="replace")
             if error.code == 400 and ("context" in words or "maximum" in words):
                 raise ValueError(words) from None
-            raise _unreachable(self.url + route, f"HTTP {error.code}: {words[:300]}") from None
+            remedy = _REMEDIES.get(error.code, "Look at that server")
+            raise _unreachable(self.url + route, f"HTTP {error.code}: {words[:300]}", remedy) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise _unreachable(self.url + route, str(error)) from None
+            remedy = "Start that server, or correct its address"
+            raise _unreachable(self.url + route, str(error), remedy) from None
         return answer
 
 
@@ -229,8 +252,8 @@ def require_same_tokens(name: str, told: list[int] | None, tokenizer: Tokenizer)
     )
 
 
-def _unreachable(address: str, problem: str) -> EnvironmentFault:
-    return EnvironmentFault(f"{address}: {problem}", remedy="Look at that server")
+def _unreachable(address: str, problem: str, remedy: str) -> EnvironmentFault:
+    return EnvironmentFault(f"{address}: {problem}", remedy=remedy)
 
 
 def wrong_draft(name: str, problem: str, remedy: str) -> BadInputError:

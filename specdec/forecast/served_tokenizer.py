@@ -25,15 +25,16 @@ class ServedTokenizer:
 
     Args:
         url: address of the target's server, with or without ``/v1``.
+        access: see ``Server``.
 
     Raises:
         BadInputError: it serves no model, or does not tokenize.
         EnvironmentFault: it does not answer.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, **access: Any) -> None:
         self.url = url
-        self._server = Server(url.rstrip("/").removesuffix("/v1"))
+        self._server = Server(url, **access)
         models: list[dict[str, Any]] = self._server.ask("/v1/models", None).get("data") or []
         if not models:
             raise self._refused("serves no model")

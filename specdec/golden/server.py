@@ -13,7 +13,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from specdec.golden import asking, events, replying
+from specdec.golden import asking, events, replying, tokenizing
 from specdec.golden.asking import Asked, BadRequestError, tokens_asked
 from specdec.golden.settings import HTTP_FAULTS, MIDWAY, Settings
 from specdec.golden.truth import Step, Truth, steps
@@ -154,6 +154,8 @@ class GoldenServer:
             replying.respond(writer, 401, "application/json", b'{"error":{"message":"golden: no valid key"}}')
         elif asked.method == "POST" and route in ("/chat/completions", "/completions"):
             await self._completion(writer, asked.fields(), read, chat=route == "/chat/completions")
+        elif asked.method == "POST" and route == "/tokenize":
+            replying.respond(writer, 200, "application/json", tokenizing.reply(asked.fields()))
         elif asked.method == "DELETE" and route == "/truth":
             self.truths.clear()
             replying.respond(writer, 200, "application/json", b"{}")

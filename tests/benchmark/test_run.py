@@ -168,7 +168,7 @@ def test_a_folder_that_cannot_be_made(start: Start, make_plan: MakePlan, tmp_pat
     (tmp_path / "taken").write_text("")
     with pytest.raises(EnvironmentFault, match="cannot be written: Not a directory") as caught:
         run(make_plan({"baseline": url}), tmp_path / "taken" / "run")
-    assert caught.value.remedy == "Free some space or choose another folder"
+    assert caught.value.remedy == "Free some space, or name another folder with --out"
 
 
 def test_a_folder_with_a_run_is_not_written_to(start: Start, make_plan: MakePlan, tmp_path: Path) -> None:

@@ -90,7 +90,12 @@ def test_a_foreign_server_gets_nothing_from_the_experiment(server: Server, tmp_p
     assert not [number for number in numbers if "usd" in json.dumps(number).lower()]
     tune = specdec("tune", cwd=tmp_path)
     assert tune.returncode == 1
-    assert "window of speculative is not known" in tune.stderr
+    assert "window of speculative is not known; give it with --window speculative=K" in tune.stderr
+    given = specdec("tune", "--window", "speculative=7", cwd=tmp_path)
+    assert "is not known" not in given.stderr
+    wrong = specdec("tune", "--window", "fast=7", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "Write NAME=K with one of speculative" in wrong.stderr
 
 
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-32B", "/models/qwen3-32b/"])

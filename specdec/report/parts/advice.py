@@ -43,7 +43,9 @@ def _steps(view: View) -> Iterator[Text]:
         yield f"Choose the window{which}: ", Command(f"specdec tune {run}")
     elif any(row.decision == "helps" for row in rows):
         yield from _name_the_window(view, again)
-    yield "Measure again after a change, then compare: ", Command(f"specdec report {run} NEW_RUN")
+    if not undecided:
+        yield "Measure again after a change: ", again
+    yield "Compare the two: ", Command(f"specdec report {run} NEW_RUN")
 
 
 def _name_the_window(view: View, again: Command) -> Iterator[Text]:
