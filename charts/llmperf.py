@@ -35,10 +35,11 @@ from charts.objects import (
 )
 from charts.own_prompts import PROMPTS, parts_of, prompt_file, unpacking
 from charts.pod_code import packed, sources
-from charts.vllm_service import GRACE_SECONDS, STAGING_SECONDS
+from charts.vllm_service import GRACE_SECONDS
 from specdec.catalog.sources import PYTHON_IMAGE
 from specdec.experiment.prompt_fit import fitting
 from specdec.prompts.files import read as read_prompts
+from specdec.serving.limits import start_seconds
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Experiment
@@ -106,8 +107,7 @@ class LlmPerf(cdk8s.Chart):
             "STACK": experiment.stack_name(region),
             **_together(experiment.benchmark.clients),
             **_phases(experiment),
-            # A server waits for its weights before it starts.
-            "WAIT_SECONDS": str(experiment.serving.startup_minutes * 60 + STAGING_SECONDS),
+            "WAIT_SECONDS": str(start_seconds(experiment)),
             **experiment.network.benchmark(region),
         }
         steps = [

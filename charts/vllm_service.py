@@ -23,6 +23,7 @@ from specdec.serving import artifact_configuration, artifact_path, command_line
 from specdec.serving.artifact import expected_library_configuration
 from specdec.serving.command import ARTIFACT_DIR, SCRATCH_DIR, STORE
 from specdec.serving.layout import ARTIFACT_MARKER, model_marker
+from specdec.serving.limits import STAGING_SECONDS, start_seconds
 
 if TYPE_CHECKING:
     from specdec.experiment.fields import Experiment, Variant
@@ -79,9 +80,6 @@ UNPRIVILEGED: Object = {
 DRAIN_SECONDS = 120
 GRACE_SECONDS = DRAIN_SECONDS + 60
 """After which the kubelet ends a server that was told to leave."""
-
-STAGING_SECONDS = 2 * 3600
-"""How long a server waits for its models before it gives up and is restarted."""
 
 
 class VllmService(cdk8s.Chart):
@@ -148,7 +146,7 @@ def deployment_spec(
         "replicas": int(not experiment.sequential or variant.name == experiment.baseline.name),
         # A rolling update would wait for devices that only the old pod can free.
         "strategy": {"type": "Recreate"},
-        "progressDeadlineSeconds": experiment.serving.startup_minutes * 60 + STAGING_SECONDS + 600,
+        "progressDeadlineSeconds": start_seconds(experiment),
         "revisionHistoryLimit": 3,
         "selector": {"matchLabels": selector},
         "template": {

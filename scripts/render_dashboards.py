@@ -57,7 +57,7 @@ def bodies(
         name=experiment,
         **watched,
         accelerators=cast("Any", SimpleNamespace(devices=16)),
-        alarms=Alarms(stack, "Alarms", **watched),
+        alarms=Alarms(stack, "Alarms", unready_minutes=330, **watched),
         metrics=metrics.ALL,
         test_cases=test_cases,
         llmperf_test_cases=llmperf_cases,

@@ -17,6 +17,7 @@ from specdec.experiment.endpoints import endpoints_of
 from specdec.llmperf import results
 from specdec.prompts import sets as prompts
 from specdec.publish import series
+from specdec.serving.limits import start_seconds
 from trainium_constructs.access import PodAccess
 from trainium_constructs.account_rules import follow_account_rules
 from trainium_constructs.addons import NodeAddons, PodAddons
@@ -316,6 +317,7 @@ class ExperimentStack(cdk.Stack):
             cluster=cluster,
             system_nodes=system_nodes,
             workloads=workloads,
+            unready_minutes=-(-start_seconds(experiment) // 60),
             in_turn=experiment.sequential,
         )
         loaded = prompts.load(experiment.benchmark.prompts, base=self._base)

@@ -36,8 +36,8 @@ class Alarms(Construct):
         system_nodes: the nodes that are not accelerator nodes.
         workloads: the servers.
         in_turn: whether servers run one after the other, so that one of them is enough.
-        unready_minutes: how long a service may be unready while accelerator nodes are up; has to cover a
-            first compile.
+        unready_minutes: how long a service may be unready while accelerator nodes are up; has to cover the
+            longest start, with the wait for its models and a first compile.
         accelerator_hours: how long accelerator nodes may be up without a break, at most 24.
 
     Raises:
@@ -53,8 +53,8 @@ class Alarms(Construct):
         cluster: AnyCluster,
         system_nodes: SystemNodes,
         workloads: Workloads,
+        unready_minutes: int,
         in_turn: bool = False,
-        unready_minutes: int = 120,
         accelerator_hours: int = 12,
     ) -> None:
         super().__init__(scope, id)
@@ -80,7 +80,7 @@ class Alarms(Construct):
                 f" {workloads.namespace}",
                 threshold=1,
                 below=True,
-                periods=max(1, unready_minutes // 5),
+                periods=max(1, -(-unready_minutes // 5)),
             )
             for what, names in servers.items()
         }
@@ -128,10 +128,11 @@ class Alarms(Construct):
         self.pods_pending = self._alarm(
             "PodsPending",
             _pending_with_nodes(named, system_nodes.count),
-            "A pod has been pending for 30 minutes although accelerator nodes are up. Look at: kubectl"
-            f" describe pods -n {workloads.namespace}",
+            "A pod has been pending for an hour although accelerator nodes are up. That is as it should be"
+            " while weights still arrive: specdec nodes status. Else look at: kubectl describe pods -n"
+            f" {workloads.namespace}",
             threshold=1,
-            periods=6,
+            periods=12,
         )
         self.nodes_left_running = self._alarm(
             "NodesLeftRunning",

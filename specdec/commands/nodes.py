@@ -56,18 +56,24 @@ def up(nodes: int | None, experiment_path: Path, region: str | None) -> int:
     """Start NODES accelerator nodes (by default as many as the variants need). They are paid from the moment
     they run.
 
-    The benchmark that came with the stack waits for them and starts by itself. The guard that sets the nodes
-    to 0 counts its hours from now.
+    The benchmark that a deployment brings waits for them and starts by itself, once: where it has ended,
+    `specdec run` starts another. The guard that sets the nodes to 0 counts its hours from now.
     """
     from specdec.errors import NoAccessError
     from specdec.operate.guard import postpone
-    from specdec.operate.nodes import resize, unstaged
+    from specdec.operate.nodes import latest_run, resize, unstaged
 
     experiment, name, clients = opened(experiment_path, region)
     count = nodes or experiment.nodes_needed
     for what in unstaged(experiment, name, clients):
         console.say(
             f"{what} are not in the bucket yet: the nodes will wait for them and cost money meanwhile"
+        )
+    benchmark = latest_run(experiment, name, clients)
+    if benchmark is not None and benchmark.state != "waiting":
+        console.say(
+            f"no benchmark starts by itself: that of the stack has ended ({benchmark.detail}). Start another:"
+            " specdec run"
         )
     group = resize(experiment, name, clients, nodes=count)
     console.show(f"{group} in {name}: {count} nodes wanted")

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--timeout-minutes",
     type=Number(0, 1e6),
-    default=360.0,
-    show_default=True,
-    help="Give up after this long.",
+    help="Give up after this long.  [default: the longest first start that may succeed, and an hour]",
 )
 @click.option(
     "--every-seconds",
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
 def command(
     experiment_path: Path,
     region: str | None,
-    timeout_minutes: float,
+    timeout_minutes: float | None,
     every_seconds: float,
     wanted: str | None,
     after: str | None,
@@ -55,17 +53,20 @@ def command(
     Once a minute it shows the progress of the run: requests done, and running medians per variant, from the
     benchmark's log in the cluster or in CloudWatch. Nothing is decided from them.
 
-    If the cluster says that its benchmark has already ended, the newest run is taken.
+    If the benchmark that was deployed last has already ended, the newest run is taken. One that you started
+    with `specdec run` is waited for with --run.
 
     Needs no kubectl, but sees less without it or without a way to the cluster's API: a service or job that
     failed there. The wait then ends with the run in the bucket, a complaint of EKS about the nodes, an alarm,
-    or the time.
+    or the time. No alarm comes before the longest start that may still succeed; one of pending pods counts
+    only where the weights were there when the wait began.
 
     Exit codes: 0 the run is complete; 1 it is not, something failed, or the time is up; 3 no
     access to AWS.
     """
     from specdec.deployed.stack import bucket_for
     from specdec.runs.bucket import ended
+    from specdec.serving.limits import run_seconds
 
     experiment, name, clients = opened(experiment_path, region)
     bucket = bucket_for(experiment, name, clients)
@@ -75,9 +76,14 @@ def command(
     following = Following(experiment, name, clients)
     unasked_before: str | None = None
     began = datetime.now(UTC).isoformat()
-    deadline = time.monotonic() + timeout_minutes * 60
+    minutes = timeout_minutes if timeout_minutes is not None else run_seconds(experiment) / 60
+    deadline = time.monotonic() + minutes * 60
+    staged: bool | None = None
+    asked = False
     while True:
         steps, unasked = steps_of(experiment, name, clients)
+        staged = weights_there(steps) if staged is None else staged
+        asked = asked or unasked is None
         if unasked and unasked != unasked_before:
             console.say(f"services and jobs not known, so a failure there does not end the wait: {unasked}")
             unasked_before = unasked
@@ -90,16 +96,17 @@ def command(
         bucket = bucket or bucket_for(experiment, name, clients)
         finished = [run.run for run in ended(clients("s3"), bucket)] if bucket else []
         new = [run for run in finished if (run == wanted if wanted else run > newest)]
-        if not new and after is None and wanted is None and finished and over(steps):
+        if not new and after is None and wanted is None and finished and over(steps, asked=asked):
+            console.say("the benchmark that was deployed last has ended; another: specdec run")
             new = finished
         if new and bucket:
             return _end(clients, bucket, new[0])
-        failed = [step for step in steps if matters(step, began)]
+        failed = [step for step in steps if matters(step, began, staged=staged)]
         if failed:
             console.say("failed: " + "; ".join(f"{step.name}: {step.detail}" for step in failed))
             return EXIT_FAILED
         if time.monotonic() >= deadline:
-            console.say(f"no new run after {timeout_minutes:g} minutes")
+            console.say(f"no new run after {minutes:g} minutes")
             return EXIT_FAILED
         time.sleep(every_seconds)
 
@@ -150,15 +157,33 @@ def measuring(steps: list[Step]) -> bool:
     return any(step.name.startswith("job llmperf-") and step.detail == "running" for step in steps)
 
 
-def over(steps: list[Step]) -> bool:
-    """Whether the cluster has benchmark jobs and none of them is still to end."""
+def over(steps: list[Step], *, asked: bool = True) -> bool:
+    """Whether no benchmark is still to end: the cluster has jobs of it, and all are done; or, where its API
+    never could be asked, a run has ended since the benchmark was last deployed.
+    """
+    if not asked:
+        return any(step.name == "benchmark" and step.state != "waiting" for step in steps)
     jobs = [step for step in steps if step.name.startswith("job llmperf-")]
     return bool(jobs) and all(step.state == "done" for step in jobs)
 
 
-def matters(step: Step, began: str) -> bool:
-    """Whether a failure ends the wait: not that of an earlier run, nor an alarm it left behind."""
+def weights_there(steps: list[Step]) -> bool:
+    """Whether every model is whole in the bucket."""
+    weights = [step for step in steps if step.name.startswith("weights")]
+    return bool(weights) and all(step.state == "done" for step in weights)
+
+
+def matters(step: Step, began: str, *, staged: bool = True) -> bool:
+    """Whether a failure ends the wait: not that of an earlier run, nor an alarm it left behind.
+
+    Args:
+        step: how far one thing is.
+        began: when the wait began, ISO 8601.
+        staged: whether the weights were there then; pods that wait for them are pending, as they should be.
+    """
     if step.state != "failed" or step.name == "benchmark":
+        return False
+    if not staged and step.name.startswith("alarm AlarmsPodsPending"):
         return False
     return not step.name.startswith("alarm ") or (step.since or "") >= began
 

@@ -9,11 +9,17 @@ from botocore.exceptions import ClientError
 from specdec.aws import calls, code, pages
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from specdec.deployed.clients import Clients
     from specdec.experiment.fields import Experiment
 
 BUCKET_OUTPUT = "Bucket"
 """Name of the stack output that holds the bucket's name."""
+
+BENCHMARK_RESOURCE = "Workloadsllmperf"
+"""Start of the logical ids of the manifests with the benchmark's Job; a test holds it equal to the
+template's."""
 
 
 def stack_status(clients: Clients, name: str) -> str | None:
@@ -52,6 +58,32 @@ def bucket_of(stack: str, cloudformation: Any) -> str | None:
         resources = pages(cloudformation, "list_stack_resources", "StackResourceSummaries", StackName=stack)
     made = [item for item in resources if item["ResourceType"] == "AWS::S3::Bucket"]
     return str(made[0]["PhysicalResourceId"]) if len(made) == 1 else None
+
+
+def benchmark_applied(stack: str, clients: Clients) -> datetime | None:
+    """When the deployment last applied the benchmark's Job, or None where it never did. A Job runs once, so a
+    run that began after this is its run or one that was started later.
+
+    Raises:
+        NoAccessError: the caller may not ask.
+    """
+    with calls():
+        try:
+            resources = pages(
+                clients("cloudformation"), "list_stack_resources", "StackResourceSummaries", StackName=stack
+            )
+        except ClientError as error:
+            if code(error) == "ValidationError" and "does not exist" in str(error):
+                return None
+            raise
+    return max(
+        (
+            item["LastUpdatedTimestamp"]
+            for item in resources
+            if item["LogicalResourceId"].startswith(BENCHMARK_RESOURCE)
+        ),
+        default=None,
+    )
 
 
 def bucket_for(experiment: Experiment, region: str, clients: Clients) -> str | None:

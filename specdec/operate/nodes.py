@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from specdec.aws import DeniedError, calls, code, pages
 from specdec.deployed.markers import markers, present
-from specdec.deployed.stack import bucket_for
+from specdec.deployed.stack import benchmark_applied, bucket_for
 from specdec.errors import SpecdecError
 from specdec.runs import bucket as run_bucket
 
@@ -133,7 +134,7 @@ def status(experiment: Experiment, region: str, clients: Clients) -> list[Step]:
     bucket = bucket_for(experiment, region, clients)
     if bucket is not None:
         steps += _stored(experiment, clients, bucket)
-        steps.append(_latest_run(clients, bucket))
+        steps.append(_latest_run(experiment, region, clients, bucket))
     return [*steps, *_alarms(experiment.stack_name(region), clients)]
 
 
@@ -212,11 +213,27 @@ def _stored(experiment: Experiment, clients: Clients, bucket: str) -> list[Step]
     return steps
 
 
-def _latest_run(clients: Clients, bucket: str) -> Step:
+def latest_run(experiment: Experiment, region: str, clients: Clients) -> Step | None:
+    """How the newest run ended; waiting if the benchmark that was deployed last has not run yet. None where
+    there is no bucket.
+    """
+    bucket = bucket_for(experiment, region, clients)
+    return None if bucket is None else _latest_run(experiment, region, clients, bucket)
+
+
+_APPLYING = timedelta(minutes=5)
+"""A pod may begin this long before CloudFormation notes that its Job was applied."""
+
+
+def _latest_run(experiment: Experiment, region: str, clients: Clients, bucket: str) -> Step:
     finished = run_bucket.ended(clients("s3"), bucket)
     if not finished:
         return Step("benchmark", "waiting", "no run has ended yet", None, "S3")
     latest = finished[0]
     outcome = run_bucket.outcome(latest.run, clients("s3"), bucket)
+    applied = benchmark_applied(experiment.stack_name(region), clients)
+    if applied is not None and run_bucket.began(latest.run) < applied - _APPLYING:
+        words = f"not yet for what was deployed at {applied:%Y-%m-%d %H:%M} UTC; before that {latest.run}"
+        return Step("benchmark", "waiting", f"{words}: {outcome}", applied.isoformat(), "CloudFormation")
     state = "done" if outcome == "complete" else "failed"
     return Step("benchmark", state, f"run {latest.run}: {outcome}", latest.at, "S3")

@@ -5,6 +5,7 @@ complete.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +119,14 @@ class Ended:
 
     run: str
     at: str
+
+
+def began(run: str) -> datetime:
+    """When a run was started, by its id; the beginning of time for an id of another form."""
+    try:
+        return datetime.strptime(run.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def ended(s3: S3Client, bucket: str) -> list[Ended]:

@@ -18,6 +18,7 @@ from specdec.cli import cli
 from specdec.deployed.markers import markers
 from specdec.experiment.reading import load
 from specdec.operate.nodes import Step
+from specdec.serving.limits import run_seconds
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(
@@ -96,6 +97,32 @@ def test_the_deployment_waits_for_every_model() -> None:
     assert len(waited) == len(experiment.loaded_models) > 0
     assert '.state == "done"' in steps[0]
     assert {"name", "state"} <= Step("weights", "done", "", None, "S3").plain().keys()
+
+
+def test_nodes_start_only_for_a_benchmark_that_will_run() -> None:
+    """A Job runs once: after a deployment that changed nothing, a node would be paid for no run."""
+    (script,) = [one for one in scripts(ROOT / "examples" / "workflows" / "deploy.yml") if "nodes up" in one]
+    asked, _, _ = script.partition("nodes up")
+    assert '.name == "benchmark" and .state == "waiting"' in asked
+    assert script.index("else") > script.index("specdec wait")
+
+
+@pytest.mark.parametrize("name", ["deploy.yml", "weekly.yml"])
+def test_a_wait_ends_before_its_job_and_its_credentials(name: str) -> None:
+    """Else nothing would stop the nodes."""
+    for job in jobs(ROOT / "examples" / "workflows" / name).values():
+        text = "\n".join(step.get("run", "") for step in job["steps"])
+        waits = [float(found) for found in re.findall(r"specdec wait .*--timeout-minutes (\d+)", text)]
+        waits += [float(found) for found in re.findall(r"seq (\d+)", text)]
+        if "specdec wait" not in text:
+            continue
+        (seconds,) = [
+            step["with"]["role-duration-seconds"]
+            for step in job["steps"]
+            if "role-duration-seconds" in step.get("with", {})
+        ]
+        assert run_seconds(load(ROOT / "experiment.toml")) / 60 <= waits[0]
+        assert sum(waits) + 15 <= job["timeout-minutes"] <= seconds / 60
 
 
 def calls(script: str) -> Iterator[list[str]]:

@@ -8,12 +8,12 @@ import pytest
 from botocore.response import StreamingBody
 
 from specdec.commands.run import not_there, refuse_beside
-from specdec.commands.wait import matters, over
+from specdec.commands.wait import matters, over, weights_there
 from specdec.errors import SpecdecError
 from specdec.experiment.reading import load, parse
 from specdec.operate import kubernetes, workloads
 from specdec.operate.clone import with_region
-from specdec.operate.nodes import Step, resize, status
+from specdec.operate.nodes import Step, latest_run, resize, status
 from specdec.runs.manifest import RunManifest
 from tests.operate.conftest import DEFAULT, REGION, StubbedAws, moment
 
@@ -51,6 +51,67 @@ def group(aws: StubbedAws, *, desired: int, issues: list[dict[str, Any]] | None 
         "health": {"issues": issues or []},
     }
     aws.answers("eks", "describe_nodegroup", {"nodegroup": described})
+
+
+def applied(aws: StubbedAws, at: str) -> None:
+    resources = [
+        {
+            "LogicalResourceId": name,
+            "ResourceType": "Custom::AWSCDK-EKS-KubernetesResource",
+            "LastUpdatedTimestamp": moment(when),
+            "ResourceStatus": "CREATE_COMPLETE",
+        }
+        for name, when in (("WorkloadsllmperfB6A996A8", at), ("Workloadsqwenvllm133D", "2026-11-30T00:00:00"))
+    ]
+    aws.answers("cloudformation", "list_stack_resources", {"StackResourceSummaries": resources})
+
+
+@pytest.mark.parametrize(
+    ("at", "state"),
+    [
+        # A pod may begin before CloudFormation notes that its Job was applied.
+        ("2026-11-29T13:00:30", "done"),
+        ("2026-11-29T12:00:00", "done"),
+        ("2026-11-29T18:00:00", "waiting"),
+    ],
+)
+def test_a_run_of_an_earlier_deployment_is_not_that_of_this_one(aws: StubbedAws, at: str, state: str) -> None:
+    stack = {
+        "StackName": "s",
+        "StackStatus": "CREATE_COMPLETE",
+        "CreationTime": moment("2026-11-29T09:00:00"),
+    }
+    outputs = {"Outputs": [{"OutputKey": "Bucket", "OutputValue": "b"}]}
+    for _ in range(2):
+        aws.answers("cloudformation", "describe_stacks", {"Stacks": [stack | outputs]})
+    run = {"Key": "runs/20261129T130000Z-aaaaaa/manifest.json", "LastModified": moment("2026-11-29T13:30:00")}
+    aws.answers("s3", "list_objects_v2", {"Contents": [run]})
+    aws.answers("s3", "get_object", {"Body": manifest("complete")})
+    applied(aws, at)
+    step = latest_run(EXPERIMENT, REGION, aws.clients)
+    assert step is not None
+    assert step.state == state
+    assert "20261129T130000Z-aaaaaa: complete" in step.detail
+
+
+def test_without_the_cluster_a_wait_is_over_once_the_deployed_benchmark_has_run() -> None:
+    jobs = [Step("job llmperf-1a", "waiting", "running", None, "")]
+    for state, expected in (("done", True), ("failed", True), ("waiting", False)):
+        benchmark = Step("benchmark", state, "", None, "S3")
+        assert over([benchmark], asked=False) is expected
+        # The cluster knows better: a run that was started since has not ended.
+        assert not over([benchmark, *jobs], asked=True)
+
+
+def test_pods_that_wait_for_weights_do_not_end_a_wait() -> None:
+    pending = Step("alarm AlarmsPodsPending1A-X", "failed", "", "2026-11-29T13:01:00+00:00", "CloudWatch")
+    began = "2026-11-29T13:00:00+00:00"
+    assert matters(pending, began, staged=True)
+    assert not matters(pending, began, staged=False)
+    weights = [Step("weights of a", "done", "", None, ""), Step("weights of b", "waiting", "", None, "")]
+    assert not weights_there(weights)
+    assert weights_there(weights[:1])
+    assert not weights_there([])
 
 
 def test_nodes_up(aws: StubbedAws) -> None:
@@ -113,6 +174,7 @@ def test_status_tells_what_is_in_the_bucket_and_since_when(aws: StubbedAws) -> N
     }
     aws.answers("s3", "list_objects_v2", {"Contents": [run, unfinished]})
     aws.answers("s3", "get_object", {"Body": manifest("failed", "no answer from qwen-vllm")})
+    applied(aws, "2026-11-29T09:30:00")
     left = {
         "AlarmName": f"{STACK}-AlarmsNodesLeftRunning1A-X",
         "StateUpdatedTimestamp": moment("2026-11-29T22:00:00"),

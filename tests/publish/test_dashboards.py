@@ -44,7 +44,7 @@ THEIRS = {one.name: one for one in insights.ALL}
 
 
 def build(scope: Construct, **changes: Any) -> tuple[Dashboards, Alarms]:
-    alarms = Alarms(scope, "Alarms", **WATCHED)
+    alarms = Alarms(scope, "Alarms", unready_minutes=330, **WATCHED)
     given: dict[str, Any] = {
         "name": "exp-us",
         "accelerators": SimpleNamespace(devices=16),
@@ -318,14 +318,14 @@ def test_an_undocumented_dimension_set_is_refused() -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("accelerator_hours", 25), ("unready_minutes", 0)])
 def test_an_alarm_longer_than_cloudwatch_looks_back_is_refused(field: str, value: int) -> None:
-    options: dict[str, Any] = {**WATCHED, field: value}
+    options: dict[str, Any] = {**WATCHED, "unready_minutes": 330, field: value}
     with pytest.raises(ValueError, match=field):
         Alarms(cdk.Stack(cdk.App(), "S"), "A", **options)
 
 
 def test_services_that_take_turns_have_one_alarm() -> None:
     stack = cdk.Stack(cdk.App(), "S")
-    options: dict[str, Any] = {**WATCHED, "in_turn": True}
+    options: dict[str, Any] = {**WATCHED, "unready_minutes": 330, "in_turn": True}
     Alarms(stack, "A", **options)
     text = json.dumps(Template.from_stack(stack).to_json())
     assert text.count('AWS::CloudWatch::Alarm"') == 1 + 7

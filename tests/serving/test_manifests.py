@@ -37,6 +37,7 @@ from specdec.operate.clone import with_region
 from specdec.pod.settings import Settings
 from specdec.pod.sources import unpack
 from specdec.serving import artifact_path, command_line
+from specdec.serving.limits import STAGING_SECONDS, start_seconds
 from tests.strict_schema import require_valid
 from trainium_constructs.workloads import MANIFEST_BYTES, event_bytes
 
@@ -375,7 +376,10 @@ def test_a_server_is_given_time_and_taken_out_gently(
     server = deployment["template"]["spec"]["containers"][0]
     startup = server["startupProbe"]["periodSeconds"] * server["startupProbe"]["failureThreshold"]
     assert startup == default.serving.startup_minutes * 60
-    assert deployment["progressDeadlineSeconds"] > startup
+    assert deployment["progressDeadlineSeconds"] == start_seconds(default) > startup + STAGING_SECONDS
+    (benchmark,) = one(built["llmperf"], "Job")["spec"]["template"]["spec"]["containers"]
+    waits = {entry["name"]: entry.get("value") for entry in benchmark["env"]}["WAIT_SECONDS"]
+    assert int(str(waits)) == start_seconds(default)
     assert deployment["strategy"] == {"type": "Recreate"}
     assert deployment["template"]["spec"]["terminationGracePeriodSeconds"] > vllm_service.DRAIN_SECONDS
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):

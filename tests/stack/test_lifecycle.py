@@ -6,7 +6,9 @@ import json
 import pytest
 
 import charts
+from specdec.deployed.stack import BENCHMARK_RESOURCE
 from specdec.rehearsal.emulator.cluster import Call, Cluster
+from specdec.serving.limits import run_seconds, start_seconds
 from tests.stack.synthesis import EVERYTHING, REGION, Template, experiment, flat, template, templates
 from trainium_constructs.workloads import MANIFEST_BYTES, event_bytes, split
 
@@ -375,3 +377,30 @@ def test_dashboards_are_valid_and_say_something() -> None:
         assert all(
             {"type", "x", "y", "width", "height", "properties"} <= widget.keys() for widget in body["widgets"]
         )
+
+
+@pytest.mark.parametrize("edits", [(), (("devices = 8", "devices = 8\nstartup_minutes = 720"),)])
+def test_no_alarm_calls_a_start_failed_that_may_still_succeed(edits: tuple[tuple[str, str], ...]) -> None:
+    found, longest = template(*edits), start_seconds(experiment(*edits))
+    unready = [
+        one["Properties"]
+        for name, one in found.of_type("AWS::CloudWatch::Alarm").items()
+        if name.startswith("AlarmsUnready")
+    ]
+    assert len(unready) == 2
+    for alarm in unready:
+        seconds = alarm["EvaluationPeriods"] * 300
+        assert longest <= seconds < longest + 300
+    assert run_seconds(experiment(*edits)) > longest
+
+
+def test_the_benchmark_is_found_in_a_deployed_stack() -> None:
+    found = template()
+    named = {name for name in of_type(found, MANIFEST) if name.startswith(BENCHMARK_RESOURCE)}
+    jobs = {
+        name
+        for name in of_type(found, MANIFEST)
+        if any(one["kind"] == "Job" and "llmperf" in one["metadata"]["name"] for one in found.manifests[name])
+    }
+    assert jobs <= named
+    assert jobs
