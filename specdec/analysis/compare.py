@@ -189,7 +189,7 @@ def _sentence(rows: Sequence[Row], reference: str | None, first: Run, second: Ru
             parts.append(f"{word}: {', '.join(names[:3])}{more}")
     undecided = sum(row.decision == "undecided" for row in decided)
     if decided and not parts:
-        parts.append("no difference" if not undecided else "no significant difference")
+        parts.append("no difference" if not undecided else "no change is shown")
     if undecided:
         which = f"all {undecided}" if undecided == len(decided) > 1 else f"{undecided} of {len(decided)}"
         parts.append(f"{which} rows are undecided")

@@ -31,7 +31,7 @@ def row_sentence(row: LoadRow, unit: LoadUnit) -> str:
     helps, hurts = row.helps_up_to, row.hurts_from
     if not decided_points:
         same = all(point.decision == "no difference" for point in row.points)
-        return "no significant difference at any load" if same else "undecided at every load"
+        return "no difference that matters at any load" if same else "undecided at every load"
     if len(row.crossings) > 1 or (helps is not None and hurts is not None and helps > hurts):
         return f"helps and hurts in turn; {_crossings(row)}"
     words: list[str] = []

@@ -54,7 +54,7 @@ def _speed_words(row: Comparison, ratio: PairedRatio) -> str:
     if row.decision == "hurts":
         return f"slower: {ratio.value:.2f} times the baseline's speed"
     if row.decision == "no difference":
-        return "no significant difference"
+        return "no difference that matters"
     if ratio.unknown == "blocks":
         blocks = f"{ratio.blocks} {'block' if ratio.blocks == 1 else 'blocks'}"
         return f"undecided: {ratio.pairs} pairs in {blocks} cannot show what blocks share; more repeats can"
@@ -65,15 +65,13 @@ def _speed_words(row: Comparison, ratio: PairedRatio) -> str:
         return f"undecided: {ratio.prompts} {_prompts(ratio.prompts)} cannot show a spread{more}"
     if ratio.more_repeats:
         repeats = "repeat" if ratio.more_repeats == 1 else "repeats"
-        return (
-            f"no significant difference, undecided; about {ratio.more_repeats} more {repeats} would settle it"
-        )
+        return f"undecided; about {ratio.more_repeats} more {repeats} would settle it"
     more = (
         f"; about {ratio.more_prompts} more {_prompts(ratio.more_prompts)} would settle it"
         if ratio.more_prompts
         else ""
     )
-    return f"no significant difference, undecided{more}"
+    return f"undecided{more}"
 
 
 def contrary(user: PairedRatio | None, fleet: PairedRatio | None) -> bool:
@@ -159,10 +157,10 @@ def _variant_sentence(rows: Sequence[Comparison], total: Overall | None) -> str:
     if hurts:
         parts.append(f"leave it off for {_names(hurts)} ({_range(hurts)} times the baseline's speed)")
     if same:
-        parts.append(f"it makes no significant difference for {_names(same)}")
+        parts.append(f"it makes no difference that matters for {_names(same)}")
     if undecided:
         hint = _what_would_settle(undecided)
-        parts.append(f"no significant difference is shown for {_names(undecided)}{hint}")
+        parts.append(f"whether it helps {_names(undecided)} cannot be told{hint}")
     parts.extend(_withheld(row for row in rows if not row.counts))
     if not parts:
         return "nothing to compare."
@@ -183,7 +181,11 @@ def _what_would_settle(undecided: Sequence[Comparison]) -> str:
     repeats = max((ratio.more_repeats or 0 for ratio in ratios), default=0)
     if repeats:
         return f" (up to {repeats} more {_repeats(repeats)} would settle it)"
-    more = max((ratio.more_prompts or 0 for ratio in ratios), default=0)
+    # Fewer than a few would be told to be too few again.
+    more = max(
+        (max(ratio.more_prompts, FEW_PROMPTS - ratio.prompts) for ratio in ratios if ratio.more_prompts),
+        default=0,
+    )
     return f" (up to {more} more {_prompts(more)} per test case would settle it)" if more else ""
 
 

@@ -10,14 +10,9 @@ from statistics import fmean
 
 from specdec.analysis.verdict import StepSource
 from specdec.metrics.steps import step_starts
-from specdec.metrics.tokens_per_step import tokens_per_step
+from specdec.metrics.tokens_per_step import MERGED, tokens_per_step
 from specdec.runs.record import RequestRecord
 from specdec.runs.remembered import remembered
-
-MERGED = 1.05
-"""Tokens per step of a plain variant above which its server joins the tokens of several steps: then no step
-can be told.
-"""
 
 MERGED_SHARE = 0.02
 """Share of steps larger than the window allows above which a speculative server joins steps. A few come from

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Decision = Literal["helps", "hurts", "no difference", "undecided"]
 """``no difference``: the interval of the ratio lies inside the margin that matters. ``helps``, ``hurts``: it
 does not, and is wholly above or below 1. ``undecided``: it holds 1 and a difference that matters is not
-excluded, or there is no interval. The last two both mean "no significant difference"."""
+excluded, or there is no interval."""
 
 ParityState = Literal["same", "swaps", "differs", "not judged"]
 """``same``: every pair has the same text. ``swaps``: texts part where right decoders may: at near-ties, or no

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import insort
-from statistics import geometric_mean, median
+from statistics import fmean, geometric_mean, median
 
 from specdec.metrics import TOKENS_PER_STEP, TPOT
+from specdec.metrics.tokens_per_step import MERGED
 from specdec.runs.record import EXACT, RequestRecord
 
 
@@ -46,8 +47,13 @@ class Standing:
         return f"; TPOT {', '.join(shown)}" if shown else ""
 
     def _more(self, variant: str) -> str:
-        steps = median(self._steps.get(variant) or [1.0])
+        steps = 1.0 if self._joined() else median(self._steps.get(variant) or [1.0])
         return (f" ({steps:.1f} tokens/step)" if steps > 1 else "") + self._against_the_baseline(variant)
+
+    def _joined(self) -> bool:
+        """Whether the server of the plain variant joins steps, so that none of its kind can be told."""
+        plain = self._steps.get(self._baseline or "")
+        return bool(plain) and len(self._tpot) > 1 and fmean(plain) > MERGED
 
     def _against_the_baseline(self, variant: str) -> str:
         """Mean over test cases of the ratio of medians, and in how many the variant is faster."""

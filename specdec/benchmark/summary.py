@@ -5,14 +5,15 @@ business.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
-from specdec.metrics import ALL, OF_RUN
+from specdec.metrics import ALL, OF_RUN, TOKENS_PER_STEP
 from specdec.metrics.arrivals import came_at_once, first_arrival
 from specdec.metrics.objective import Objective, objective_of
+from specdec.metrics.tokens_per_step import MERGED
 from specdec.metrics.tpot import tpot
 from specdec.runs.manifest import RunManifest
 from specdec.runs.record import RECORDS, SELF_CHECK, TOTAL_ONLY, RequestRecord, read_records
@@ -53,6 +54,7 @@ def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
         else:
             errors.setdefault(record.variant, Counter())[f"{record.outcome}: {record.error}"] += 1
     objective = objective_of(manifest.configuration)
+    joined = _joins_steps(manifest, numbers)
     variants: dict[str, Any] = {}
     order = list(manifest.variants)
     for variant, case in sorted(outcomes, key=lambda pair: order.index(pair[0])):
@@ -70,11 +72,30 @@ def summarize(manifest: RunManifest, folder: Path) -> dict[str, Any]:
             "outcomes": dict(outcomes[variant, case]),
             **_medians(numbers.get((variant, case), []), objective),
         }
+        if joined:
+            medians.pop(TOKENS_PER_STEP.name, None)
         if case is _TOTAL:
             entry["all"] = medians
         else:
             entry["test_cases"][case] = medians
     return {"run": manifest.run, "status": manifest.status, "problem": manifest.problem, "variants": variants}
+
+
+def _joins_steps(manifest: RunManifest, numbers: Mapping[tuple[str, str | None], Sequence[_Numbers]]) -> bool:
+    """Whether the plain variant seems to emit several tokens a step beside others: then its server joins
+    steps, no step can be told, and the report says so too.
+    """
+    plain = [name for name, facts in manifest.variants.items() if facts.get("role") == "baseline"]
+    if len(plain) == len(manifest.variants):
+        return False
+    values = [
+        value
+        for (variant, _), found in numbers.items()
+        if variant in plain
+        for each in found
+        if (value := each.values.get(TOKENS_PER_STEP.name)) is not None
+    ]
+    return bool(values) and fmean(values) > MERGED
 
 
 def _notes(record: RequestRecord) -> Iterator[str]:

@@ -7,6 +7,11 @@ from specdec.metrics.steps import step_starts
 from specdec.metrics.tpot import tokens_after_first_chunk
 from specdec.runs.record import RequestRecord
 
+MERGED = 1.05
+"""Mean tokens per step of a plain variant above which its server joins the tokens of several steps: then no
+step of its kind of server can be told.
+"""
+
 
 def tokens_per_step(record: RequestRecord) -> float | None:
     """Tokens after the first step over the steps they came in: ``(C_m - C_1) / (s - 1)``. None without counts

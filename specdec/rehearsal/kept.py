@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import time
 from dataclasses import asdict, dataclass
@@ -24,17 +25,19 @@ class Kept:
         url: where it answers.
         pid: process id.
         started: clock ticks after boot (proc(5), field 22): tells it from a later process of the same number.
+        folder: with its files, removed when it is ended; empty for none.
     """
 
     name: str
     url: str
     pid: int
     started: int
+    folder: str = ""
 
 
-def described(name: str, url: str, pid: int) -> Kept:
+def described(name: str, url: str, pid: int, folder: Path | None = None) -> Kept:
     """A running process as it is to be written down."""
-    return Kept(name, url, pid, _started(pid) or 0)
+    return Kept(name, url, pid, _started(pid) or 0, str(folder or ""))
 
 
 def file() -> Path:
@@ -78,6 +81,8 @@ def end() -> list[Kept]:
         deadline = time.monotonic() + patience
         while running() and time.monotonic() < deadline:
             time.sleep(0.05)
+    for folder in {process.folder for process in processes} - {""}:
+        shutil.rmtree(folder, ignore_errors=True)
     file().unlink(missing_ok=True)
     return processes
 

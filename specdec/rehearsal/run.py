@@ -89,7 +89,7 @@ class Rehearsal:
                     self._publish(aws)
                 self._report()
             if self._settings.keep and manifest.status == "complete":
-                self._keep(aws, services)
+                self._keep(aws, services, state)
             else:
                 self._engine.stop()
                 self._destroy(aws, cdk)
@@ -298,10 +298,10 @@ class Rehearsal:
         for leftover in left:
             console.say(f"  kept on purpose: {leftover.kind} {leftover.name} ({leftover.kept})")
 
-    def _keep(self, aws: EmbeddedAws, services: Sequence[Service]) -> None:
-        processes = [kept.described(f"{s.variant} service", s.url, s.pid) for s in services if s.pid]
+    def _keep(self, aws: EmbeddedAws, services: Sequence[Service], state: Path) -> None:
+        processes = [kept.described(f"{s.variant} service", s.url, s.pid, state) for s in services if s.pid]
         if aws.pid is not None:
-            processes.append(kept.described("embedded AWS", aws.endpoint, aws.pid))
+            processes.append(kept.described("embedded AWS", aws.endpoint, aws.pid, state))
         kept.write(processes)
         self._outcome.kept = processes
 

@@ -101,7 +101,7 @@ def _headline(change: Change, worse: Sequence[Regression]) -> str:
         parts.append(f"{len(lost)} {'row no longer counts' if len(lost) == 1 else 'rows no longer count'}")
     if not parts:
         same = all(row.decision == "no difference" for row in decided)
-        parts.append("no difference" if same else "no significant difference")
+        parts.append("no difference" if same else "no change is shown")
     return sentence("; ".join(parts))
 
 

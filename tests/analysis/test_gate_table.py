@@ -413,7 +413,7 @@ GATES: dict[str, Gate] = {
         ("step_reading.MERGED_SHARE",),
     ),
     "merged steps of a plain server": Gate(
-        has_no_acceptance, lambda: doubled(0.07), lambda: doubled(0.03), ("step_reading.MERGED",)
+        has_no_acceptance, lambda: doubled(0.07), lambda: doubled(0.03), ("tokens_per_step.MERGED",)
     ),
     "chunks of one step": Gate(
         joins_chunks, lambda: in_bursts(10, 0.15), lambda: in_bursts(10, 0.25), ("steps.BURST",)
@@ -554,8 +554,8 @@ def row_pairs() -> list[Any]:
 ROOMS = (
     "specdec/analysis/gates.py",
     "specdec/analysis/loops.py",
-    "specdec/analysis/parity.py",
     "specdec/analysis/pairing.py",
+    "specdec/analysis/parity.py",
     "specdec/analysis/quality.py",
     "specdec/analysis/rejoined.py",
     "specdec/analysis/rows.py",
@@ -567,6 +567,7 @@ ROOMS = (
     "specdec/analysis/step_reading.py",
     "specdec/metrics/arrivals.py",
     "specdec/metrics/steps.py",
+    "specdec/metrics/tokens_per_step.py",
     "specdec/rejoin/walk.py",
 )
 """Where limits of gates stand. What holds over several loads is in ``test_load.py``, the window's choice in
@@ -580,7 +581,6 @@ NO_GATES = {
     "loops._COMPRESSED": "a short cut: what compresses less is no loop by the period either",
     "pairing._WHOLE": "1, but for rounding",
     "parity.SHOWN": "characters of a text that are shown",
-    "rows._ADDRESS": "fields",
     "sampled.PLACES": "size of the test",
     "sampled.LEAST_EXPECTED": "pools cells, decides nothing",
     "sampled.SHUFFLES": "size of the test",
@@ -598,6 +598,7 @@ NO_GATES = {
     "significance.MOST_REPEATS": "plans a later run",
     "significance.FEW_BLOCKS": "chooses between two intervals that both hold",
     "step_reading.BURST_SHARE": "names the source of steps",
+    "tokens_per_step.TOKENS_PER_STEP": "a metric",
     "walk.MOST_SWAPS": "ends a walk that is told already",
 }
 """Constants in these rooms that let nothing pass and hold nothing back, each with the reason."""

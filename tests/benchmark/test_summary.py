@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,17 @@ def test_many_test_cases_are_folded_where_a_person_looks(
     assert "21 test cases; specdec report shows each" in folded
     assert folded.count("all test cases") == len(variants)
     assert "case-20" in table(21, None), "a line is a row for other programs"
+
+
+@pytest.mark.parametrize(("joined", "told"), [((1, 2, 3, 4), True), ((1, 3, 5, 7), False)])
+def test_tokens_per_step_are_told_where_the_report_tells_them(
+    joined: tuple[int, ...], told: bool, record: Callable[..., RequestRecord], tmp_path: Path
+) -> None:
+    plain = {**FILLED, "chunk_tokens": joined, "output_tokens": joined[-1]}
+    records = [record(variant="baseline", **plain), record(variant="speculative", **FILLED)]
+    manifest = written(records, tmp_path)
+    roles = {"baseline": {"role": "baseline"}, "speculative": {"role": "speculative"}}
+    summary = summarize(replace(manifest, variants=roles), tmp_path)
+    assert ("TokensPerStep" in summary["variants"]["speculative"]["all"]) is told
+    alone = summarize(replace(manifest, variants={name: {} for name in roles}), tmp_path)
+    assert "TokensPerStep" in alone["variants"]["speculative"]["all"]

@@ -50,6 +50,18 @@ def test_the_line_tells_medians_and_how_the_verdict_stands() -> None:
     assert progress.words.endswith("faster on 3 of 3 test cases")
 
 
+@pytest.mark.parametrize(("tokens", "told"), [((1, 2, 3, 4), True), ((1, 3, 5, 7), False)])
+def test_steps_are_told_where_the_plain_server_shows_each_of_its_own(
+    tokens: tuple[int, ...], told: bool
+) -> None:
+    standing = Standing("baseline")
+    for line in records(cases=CASES[:2], tokens=40):
+        times = line.chunk_times[: len(tokens)]
+        plain = replace(line, chunk_times=times, chunk_tokens=tokens, output_tokens=tokens[-1], closed=None)
+        standing.add(plain if line.variant == "baseline" else line)
+    assert ("tokens/step" in str(standing)) is told
+
+
 def test_a_slower_variant_is_shown_as_slower() -> None:
     standing = Standing("baseline")
     for line in records(cases=CASES[:2], tokens=40):

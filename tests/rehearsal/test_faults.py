@@ -286,7 +286,9 @@ def test_what_is_kept_is_named_refuses_the_next_and_can_be_ended(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     try:
-        kept.write([kept.described("baseline service", "http://127.0.0.1:1", process.pid)])
+        folder = tmp_path / "specdec-rehearsal-x"
+        (folder / "stubs").mkdir(parents=True)
+        kept.write([kept.described("baseline service", "http://127.0.0.1:1", process.pid, folder)])
         refused = rehearse(tmp_path)
         assert refused.returncode == 4
         assert f"baseline service, process {process.pid}" in refused.stderr
@@ -297,6 +299,7 @@ def test_what_is_kept_is_named_refuses_the_next_and_can_be_ended(
         assert f"ended: baseline service (process {process.pid})" in ended.stderr
         assert gone(process.pid)
         assert kept.running() == []
+        assert not folder.exists()
     finally:
         process.kill()
 

@@ -159,7 +159,8 @@ def test_a_decision_can_be_told_without_colour(html: str, written: Written) -> N
 
 def test_next_steps_have_commands(html: str) -> None:
     section = html.split('<section id="next"')[1].split("</section>")[0]
-    assert re.search(r"Add prompts to [\w, -]*traduction: (up to )?\d+ more", section)
+    assert "A rehearsal measures its own prompts" in section
+    assert "Add prompts" not in section
     assert f'<code class="command">specdec tune {RUN}</code>' in section
     assert f"specdec report {RUN} NEW_RUN" in section
 
@@ -178,6 +179,12 @@ def test_prompts_that_nobody_would_add_are_not_asked_for(written: Written) -> No
     )
 
 
+def test_undecided_test_cases_are_named_with_the_prompts_they_lack(tmp_path: Path) -> None:
+    made = write(write_run(tmp_path / RUN, records(), environment={"machine": {"cores": 2}}))
+    words = made.markdown.read_text(encoding="utf-8")
+    assert re.search(r"Add prompts to [\w, -]*traduction: (up to )?\d+ more", words)
+
+
 def test_fewer_prompts_than_tell_anything_are_never_suggested(written: Written) -> None:
     (row, *_) = [row for row in written.verdict.comparisons if row.tpot is not None]
     assert row.tpot is not None
@@ -188,7 +195,7 @@ def test_fewer_prompts_than_tell_anything_are_never_suggested(written: Written) 
 @pytest.mark.parametrize(
     ("environment", "command"),
     [
-        ({"engine": "llama.cpp", "emulated": {"AWS": "emulated"}}, "specdec rehearse"),
+        ({"engine": "llama.cpp", "emulated": {"AWS": "emulated"}}, "specdec rehearse --quick --keep"),
         ({"stack": "qwen3-specdec-us-east-2", "place": "benchmark pod"}, "specdec run"),
         (
             {"machine": {"cores": 2}},

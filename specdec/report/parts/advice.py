@@ -32,7 +32,7 @@ def _steps(view: View) -> Iterator[Text]:
         return
     undecided = [row for row in rows if row.decision == "undecided"]
     if undecided:
-        yield f"{_more(undecided)} Then measure again: ", again
+        yield from _what_would_decide(view, undecided, again)
     if any(row.parity.state == "differs" for row in rows):
         yield "See where the texts part, below, before you trust the speed of those test cases."
     if any(m.failures for m in view.verdict.measurements):
@@ -46,6 +46,20 @@ def _steps(view: View) -> Iterator[Text]:
     if not undecided:
         yield "Measure again after a change: ", again
     yield "Compare the two: ", Command(f"specdec report {run} NEW_RUN")
+
+
+def _what_would_decide(view: View, undecided: list[Comparison], again: Command) -> Iterator[Text]:
+    if not _own_prompts_alone(view):
+        yield f"{_more(undecided)} Then measure again: ", again
+        return
+    yield (
+        "A rehearsal measures its own prompts. To measure yours on its engine: ",
+        Command("specdec rehearse --quick --keep"),
+    )
+    yield (
+        "Then, with the addresses that it prints: ",
+        Command("specdec bench --target plain=URL --target drafted=URL --prompts FILE"),
+    )
 
 
 def _name_the_window(view: View, again: Command) -> Iterator[Text]:
@@ -90,13 +104,19 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
+def _own_prompts_alone(view: View) -> bool:
+    """Whether a rehearsal made the run, which takes no prompts of the user's."""
+    environment = view.run.manifest.environment
+    return not command_line.of(view.run.manifest) and "emulated" in environment and "engine" in environment
+
+
 def _again(view: View) -> str:
     """The command that made this run; of older runs, as far as the manifest tells."""
     line = command_line.of(view.run.manifest)
     if line:
         return line
     environment = view.run.manifest.environment
-    if "emulated" in environment and "engine" in environment:
+    if _own_prompts_alone(view):
         return "specdec rehearse"
     if isinstance(environment.get("stack"), str):
         return "specdec run"
