@@ -108,6 +108,19 @@ def test_nodes_start_only_for_a_benchmark_that_will_run() -> None:
 
 
 @pytest.mark.parametrize("name", ["deploy.yml", "weekly.yml"])
+def test_nodes_are_stopped_by_a_job_of_its_own(name: str) -> None:
+    """A runner that ends the measuring job after its own limit runs none of that job's later steps."""
+    every = jobs(ROOT / "examples" / "workflows" / name)
+    starting = [one for one, job in every.items() if "nodes up" in str(job["steps"])]
+    stopping = [one for one, job in every.items() if "nodes down" in str(job["steps"])]
+    assert len(starting) == len(stopping) == 1
+    assert starting != stopping
+    stop = every[stopping[0]]
+    assert starting[0] in stop["needs"]
+    assert stop["if"].startswith("always()")
+
+
+@pytest.mark.parametrize("name", ["deploy.yml", "weekly.yml"])
 def test_a_wait_ends_before_its_job_and_its_credentials(name: str) -> None:
     """Else nothing would stop the nodes."""
     for job in jobs(ROOT / "examples" / "workflows" / name).values():
