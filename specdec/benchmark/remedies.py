@@ -46,9 +46,9 @@ _BY_WORDS = (
         r"certificate|self.signed",
         "Its certificate is not trusted here: name the file of its authority with --cacert ca.pem",
     ),
+    (r"HTTPS port|client sent an HTTP request", "It uses TLS: write https://"),
     (r"wrong version number|record layer failure|http request", "It does not use TLS: write http://"),
     (r"no answer, and no TLS", "Start it, correct the URL, or write http:// if it does not use TLS"),
-    (r"HTTPS port|client sent an HTTP request", "It uses TLS: write https://"),
     (r"Name or service not known|nodename|name resolution|No address", "Correct the name of the host"),
     (
         r"ignore_eos|continuous_usage_stats|chat_template_kwargs",

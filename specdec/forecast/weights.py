@@ -106,7 +106,7 @@ def _made(source: Path, path: Path, form: Form, made_from: str, on_progress: Cal
         digest = _sha256(temporary)
         if temporary.stat().st_size < needed:
             raise EnvironmentFault(f"{temporary} came out too short", remedy="Check the disk, then try again")
-        note = json.dumps({"sha256": digest, "made_from": made_from})
+        note = json.dumps({"sha256": digest, "made_from": made_from}, allow_nan=False)
         path.with_suffix(".json").write_text(f"{note}\n", encoding="utf-8")
         temporary.replace(path)
     finally:

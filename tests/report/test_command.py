@@ -71,7 +71,7 @@ def test_run_that_failed_ends_with_1(tmp_path: Path) -> None:
     write_run(tmp_path / RUN, records(cases=CASES[:1], tokens=20, repeats=1), status="failed")
     result = _report(tmp_path)
     assert result.return_value == EXIT_FAILED
-    assert "This run failed" in result.stdout
+    assert "This run is not finished: it failed" in result.stdout
 
 
 @pytest.mark.parametrize(
