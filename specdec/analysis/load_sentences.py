@@ -110,8 +110,7 @@ def _advice(rows: Sequence[LoadRow], verdict: LoadVerdict) -> str:
         return f"speculation helps and hurts in turn as the load grows ({_crossings(row)})."
     if helps is None and hurts is None:
         span = f"{shown(verdict.loads[0])} to {in_words(highest, unit)}"
-        more = "add prompts or repeats to tell smaller ones"
-        return f"no load from {span} shows a significant difference; {more}."
+        return f"whether it helps cannot be told at any load from {span}; add prompts or repeats."
     if hurts is None:
         above = "" if helps == highest else f"; above, nothing is decided up to {shown(highest)}"
         return f"use speculation up to {in_words(helps or 0, unit)}{above}."

@@ -74,7 +74,7 @@ def test_a_measurement_over_load_has_servers_of_its_own_and_stands_before_the_ru
     loads = outcome.over_load.verdict.loads
     assert loads is not None
     assert loads.loads == (1.0, 8.0)
-    assert {row.prompt_class for row in loads.rows} == {"open", "structured"}
+    assert {row.prompt_class for row in loads.rows} == {"open"}
     manifest = read_run(first).manifest
     assert [point.end for point in manifest.points] == ["complete"] * 4
     assert all(service.pid and gone(service.pid) for service in (*engine.services, *other.services))
