@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import sub
-from statistics import fmean
 
 from specdec.analysis.verdict import StepSource
 from specdec.metrics.steps import step_starts
-from specdec.metrics.tokens_per_step import MERGED, tokens_per_step
+from specdec.metrics.tokens_per_step import joins_steps, tokens_per_step
 from specdec.runs.record import RequestRecord
 from specdec.runs.remembered import remembered
 
@@ -94,7 +93,7 @@ def step_source(baseline: Sequence[RequestRecord], variant: Sequence[RequestReco
     """
     plain = [value for value in map(tokens_per_step, baseline) if value is not None]
     counted = [record for record in variant if record.chunk_tokens is not None]
-    if not plain or fmean(plain) > MERGED or not counted:
+    if not plain or joins_steps(plain) or not counted:
         return None
     chunks = sum(len(record.chunk_times) for record in counted)
     begins = sum(len(step_starts(record)) for record in counted)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import insort
-from statistics import fmean, geometric_mean, median
+from statistics import geometric_mean, median
 
 from specdec.metrics import TOKENS_PER_STEP, TPOT
-from specdec.metrics.tokens_per_step import MERGED
+from specdec.metrics.tokens_per_step import joins_steps
 from specdec.runs.record import EXACT, RequestRecord
 
 
@@ -52,8 +52,7 @@ class Standing:
 
     def _joined(self) -> bool:
         """Whether the server of the plain variant joins steps, so that none of its kind can be told."""
-        plain = self._steps.get(self._baseline or "")
-        return bool(plain) and len(self._tpot) > 1 and fmean(plain) > MERGED
+        return len(self._tpot) > 1 and joins_steps(self._steps.get(self._baseline or "", ()))
 
     def _against_the_baseline(self, variant: str) -> str:
         """Mean over test cases of the ratio of medians, and in how many the variant is faster."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 from specdec.metrics import ALL, OF_RUN, TOKENS_PER_STEP
 from specdec.metrics.arrivals import came_at_once, first_arrival
 from specdec.metrics.objective import Objective, objective_of
-from specdec.metrics.tokens_per_step import MERGED
+from specdec.metrics.tokens_per_step import joins_steps
 from specdec.metrics.tpot import tpot
 from specdec.runs.manifest import RunManifest
 from specdec.runs.record import RECORDS, SELF_CHECK, TOTAL_ONLY, RequestRecord, read_records
@@ -95,7 +95,7 @@ def _joins_steps(manifest: RunManifest, numbers: Mapping[tuple[str, str | None],
         for each in found
         if (value := each.values.get(TOKENS_PER_STEP.name)) is not None
     ]
-    return bool(values) and fmean(values) > MERGED
+    return joins_steps(values)
 
 
 def _notes(record: RequestRecord) -> Iterator[str]:

@@ -16,6 +16,7 @@ import click
 
 from specdec import console
 from specdec.errors import BadInputError, Mistake
+from specdec.runs.place import HERE
 
 if TYPE_CHECKING:
     from specdec.benchmark.plan import Target
@@ -28,7 +29,6 @@ _VARIABLE = re.compile(r"[A-Z]+(_[A-Z]+)+")
 
 _FRAMING = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "expect")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,5 +182,5 @@ def _body(text: str | None, mistakes: list[Mistake]) -> dict[str, Any]:
 
 def _say_of_proxies(targets: Sequence[Target]) -> None:
     named = [name for name in _PROXIES if os.environ.get(name) or os.environ.get(name.lower())]
-    if named and any(urlsplit(target.url).hostname not in _LOCAL for target in targets):
+    if named and any(urlsplit(target.url).hostname not in HERE for target in targets):
         console.say(f"{', '.join(named)} is ignored: the time a proxy takes would be counted as the server's")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import fmean
+
 from specdec.metrics.definition import Metric
 from specdec.metrics.steps import step_starts
 from specdec.metrics.tpot import tokens_after_first_chunk
@@ -11,6 +14,11 @@ MERGED = 1.05
 """Mean tokens per step of a plain variant above which its server joins the tokens of several steps: then no
 step of its kind of server can be told.
 """
+
+
+def joins_steps(plain: Sequence[float]) -> bool:
+    """Whether a server joins steps, by the tokens per step of its plain variant; not known without any."""
+    return bool(plain) and fmean(plain) > MERGED
 
 
 def tokens_per_step(record: RequestRecord) -> float | None:

@@ -6,7 +6,8 @@ import re
 from urllib.parse import urlsplit
 
 _BEHIND = re.compile(r"(/v\d+)?(/chat)?(/completions)?/*$")
-_HERE = ("localhost", "127.0.0.1", "::1")
+HERE = ("localhost", "127.0.0.1", "::1")
+"""Names of this machine."""
 
 
 def place(url: str) -> str:
@@ -14,6 +15,6 @@ def place(url: str) -> str:
     and without the route.
     """
     parts = urlsplit(url)
-    host = "localhost" if parts.hostname in _HERE else parts.hostname
+    host = "localhost" if parts.hostname in HERE else parts.hostname
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return f"{host}:{port}{_BEHIND.sub('', parts.path)}"

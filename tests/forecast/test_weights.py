@@ -65,8 +65,8 @@ def test_a_disk_that_fills_up_leaves_no_half_written_weights(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("unread")
-def test_damaged_cached_weights_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def count_writes(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Has weights of the right size written without reading any; the files as they are made."""
     made: list[Path] = []
 
     def write(_: Any, path: Path, *__: object) -> None:
@@ -75,6 +75,12 @@ def test_damaged_cached_weights_are_made_again(tmp_path: Path, monkeypatch: pyte
             file.truncate(300 << 20)
 
     monkeypatch.setattr(weights, "_copy", write)
+    return made
+
+
+@pytest.mark.usefixtures("unread")
+def test_damaged_cached_weights_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = count_writes(monkeypatch)
     first = weights.ready(tmp_path)
     assert weights.ready(tmp_path) == first
     assert len(made) == 1
@@ -106,14 +112,7 @@ def test_weights_of_another_version_do_not_stay(tmp_path: Path, monkeypatch: pyt
 def test_who_needs_weights_that_another_makes_waits_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[Path] = []
-
-    def write(_: Any, path: Path, *__: object) -> None:
-        made.append(path)
-        with path.open("wb") as file:
-            file.truncate(300 << 20)
-
-    monkeypatch.setattr(weights, "_copy", write)
+    made = count_writes(monkeypatch)
     waits = threading.Event()
 
     def note(message: str) -> None:
