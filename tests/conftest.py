@@ -39,14 +39,6 @@ on_destroy = "empty"
 """
 
 
-def pytest_configure() -> None:
-    """Takes Ctrl-C as a terminal gives it: a shell starts what runs in its background with SIGINT ignored,
-    and what the tests interrupt would inherit that.
-    """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 @pytest.fixture(scope="session")
 def npm_packages(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the npm packages, which a fresh clone that was never rehearsed does not have yet."""
